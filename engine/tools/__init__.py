@@ -1,0 +1,1 @@
+"""Tools: from a typed function to what a model sees, and from a call to its outcome."""

@@ -1,0 +1,1 @@
+"""Agents: folders found by path, loaded into something that can run."""
