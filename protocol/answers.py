@@ -26,7 +26,7 @@ class DecisionView(Wire):
     what: Literal["approve", "deny", "answer"]
     by: str
     at: Moment
-    digest: Maybe[str] = None
+    digest: str | None = None
 
 
 class TurnDone(Wire):
