@@ -1,0 +1,1 @@
+"""Redis as the one truth: its keys (keys.py), its transitions (scripts/), and the typed way to them (store.py)."""

@@ -1,0 +1,89 @@
+"""The whole loop: a claimed turn is taken as far as it can go.
+
+Fold the log, ask the planner what may happen now, put it on paper, perform it, make it durable, and again. Nothing
+here remembers anything: a turn that resumes on another worker, an hour or a crash later, runs these same lines.
+What is decided is decided in named functions: `next_steps` (plan.py), the words and events of each step (drafts.py),
+the verdict on each call (judge.py), what a failed attempt means (perform.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import get_args
+
+from engine import budget, drafts
+from engine.agents.loaded import LoadedAgent
+from engine.drafts import Draft
+from engine.perform import Services, ask_model, run_call
+from engine.plan import CallModel, NextStep, PaperStep, RunCall, next_steps
+from engine.store.store import Ending
+from engine.turn import Turn
+
+MOST_DEATHS = 3  # owners lost without any progress between them: then the turn itself is taken for the cause
+LANE_WIDTH = 8  # read-only calls that run at once
+
+
+async def run_turn(turn: Turn, agent: LoadedAgent, services: Services) -> None:
+    """Returns when the turn has left this owner: done, parked, or waiting for its provider.
+
+    Raises TurnLost as soon as a commit finds that the turn belongs to somebody else."""
+    if turn.claim.deaths >= MOST_DEATHS:
+        return await give_up(turn)
+    if turn.claim.deaths:
+        turn.draft(drafts.resumed(turn.claim.deaths))
+
+    while not turn.left:
+        steps = next_steps(turn.state, turn.claim.token, agent.max_turns)
+        step = steps[0]
+        if isinstance(step, get_args(PaperStep)):
+            if ending := turn.write_down(step):
+                await turn.commit(ending)
+            continue
+
+        turn.draft(opening(steps, turn, agent))
+        if turn.finished_something:
+            await turn.commit()  # every finished step is durable, and every effect announced, before the next begins
+        async for outcome in perform(steps, turn, agent, services):
+            turn.draft(outcome)
+    return None
+
+
+def opening(steps: Sequence[NextStep], turn: Turn, agent: LoadedAgent) -> Draft:
+    """What is on record before an outside step begins: the budget of a model call, the intent of tool calls."""
+    if isinstance(steps[0], CallModel):
+        used = budget.tokens_of(turn.messages(), agent.system_prompt)
+        return budget.check(used, agent.context_budget_tokens, steps[0].at, bool(turn.state.notes))
+    return drafts.open_calls((step for step in steps if isinstance(step, RunCall)), turn.terms)
+
+
+async def perform(
+    steps: Sequence[NextStep], turn: Turn, agent: LoadedAgent, services: Services
+) -> AsyncIterator[Draft]:
+    """Run outside steps side by side and hand out each outcome when it is there."""
+    narrow = asyncio.Semaphore(LANE_WIDTH)
+
+    async def one(step: NextStep) -> Draft:
+        async with narrow:
+            if isinstance(step, RunCall):
+                return await run_call(step.call, agent, services, turn.terms)
+            return await ask_model(agent, services, turn.state, turn.messages(), turn.terms)
+
+    work = {asyncio.create_task(one(step)) for step in steps}
+    try:
+        while work:
+            done = await turn.first_of(work)
+            work -= done
+            for task in done:
+                yield task.result()
+    finally:
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+
+
+async def give_up(turn: Turn) -> None:
+    reason = f"the turn was given up: {turn.claim.deaths} workers in a row were lost while they ran it"
+    draft = drafts.close("error", reason, turn.state, turn.terms)
+    turn.draft(draft)
+    await turn.commit(draft.ending or Ending("done"))
