@@ -46,7 +46,19 @@ def _words(error: Any, schema: dict[str, Any]) -> str:
             return f"unknown {clip(unknown)}" + (f" (known: {known})" if known else "")
         case "type":
             return f"{argument_name(path)}: expected {' or '.join(kind.types)}, got {_json_type(error.instance)}"
+        case "anyOf":
+            return f"{argument_name(path)}: {_alternatives(kind.context, error.instance)}"
     return f"{argument_name(path)}: {clip(error.message)}"
+
+
+def _alternatives(failures: list[list[Any]], found: Any) -> str:
+    """What an ``int | None`` and the like would have taken, or why the one alternative of the right type refuses."""
+    reasons = [failure for alternative in failures for failure in alternative]
+    others = [failure.message for failure in reasons if failure.kind.name != "type"]
+    if others:
+        return clip("; or ".join(others))
+    types = [one for failure in reasons for one in failure.kind.types]
+    return f"expected {' or '.join(types)}, got {_json_type(found)}"
 
 
 def _type_of(schema: dict[str, Any], name: str) -> str:

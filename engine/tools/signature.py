@@ -104,9 +104,9 @@ def _type_hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
 def _field(hint: Any, parameter: inspect.Parameter, description: str | None) -> tuple[Any, FieldInfo]:
     metadata = [one for one in getattr(hint, "__metadata__", ()) if isinstance(one, FieldInfo)]
     alias = next((one.alias for one in metadata if one.alias), parameter.name)
-    if any(one.description for one in metadata):
-        description = None  # pydantic takes it from the annotation
     default = ... if parameter.default is parameter.empty else parameter.default
+    if description is None or any(one.description for one in metadata):
+        return hint, Field(default, alias=alias)  # a description given here would replace the annotation's
     return hint, Field(default, alias=alias, description=description)
 
 

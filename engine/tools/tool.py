@@ -58,13 +58,11 @@ class Tool:
         return "idempotent" if self.idempotent else "effect"
 
     def problem_with(self, args: dict[str, Any]) -> str | None:
-        """Why these arguments cannot be taken, in words for the model; None when they can."""
+        """What is wrong with these arguments, in words for the model ("argument 'key' is missing"); None if nothing."""
         problems = argument_problems(self._validator, self.input_schema, args)
         if not problems and self.signature is not None:
             problems = self.signature.conversion_problems(args)
-        if not problems:
-            return None
-        return f"Invalid arguments for {self.name}: {'; '.join(problems)}."
+        return "; ".join(problems) or None
 
     def with_defaults(self, args: dict[str, Any]) -> dict[str, Any]:
         """The arguments that the function will see: a rule must not be escaped by leaving out a default."""
