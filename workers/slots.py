@@ -241,8 +241,8 @@ class TurnSlots:
             log.warning("wake-up not sent; the next sweep will", error=str(error))
 
 
-async def open_slots(settings: Settings, *, redis_url: str, name: str) -> TurnSlots:
+async def open_slots(settings: Settings, *, redis_url: str, worker: str) -> TurnSlots:
     """Connect a worker's engine side. Raises StoreUnavailable, StoreUnsuitable."""
     store = await open_store(settings, redis_url, patience_s=None)
     rq = Connection(client(settings.rq_url), 2.0) if settings.rq_url else store.connection
-    return TurnSlots(store, rq, AgentRegistry(settings.agents_dir, settings), settings, redis_url, name)
+    return TurnSlots(store, rq, AgentRegistry(settings.agents_dir, settings), settings, redis_url, worker)
