@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -113,10 +113,13 @@ class FakeApp:
                 file.write(json.dumps(line) + "\n")
 
 
-def _stream(pieces: list[bytes], then: str, content_type: str = "text/event-stream") -> Response:
+def _stream(pieces: Iterable[bytes | float], then: str, content_type: str = "text/event-stream") -> Response:
     async def body() -> AsyncIterator[bytes]:
         for piece in pieces:
-            yield piece
+            if isinstance(piece, bytes):
+                yield piece
+            else:
+                await asyncio.sleep(piece)
         if then == "hang":
             await asyncio.Event().wait()
         if then == "reset":

@@ -14,12 +14,13 @@ Block = dict[str, Any]
 _FINISH = {"end_turn": "stop", "tool_use": "tool_calls", "max_tokens": "length", "refusal": "content_filter"}
 
 
-def raw_pieces(entry: Entry) -> Iterator[bytes]:
+def raw_pieces(entry: Entry) -> Iterator[bytes | float]:
+    """Bytes to send, and seconds to wait between them."""
     for piece in entry["raw_sse"]:
-        if isinstance(piece, bytes):
-            yield piece
+        if isinstance(piece, dict):
+            yield float(piece["pause"]) if "pause" in piece else base64.b64decode(piece["b64"])
         else:
-            yield base64.b64decode(piece["b64"]) if isinstance(piece, dict) else piece.encode()
+            yield piece if isinstance(piece, bytes) else piece.encode()
 
 
 def blocks_of(entry: Entry) -> list[Block]:
@@ -89,7 +90,7 @@ def _opened(block: Block) -> tuple[Block, Iterable[Block]]:
             signature = {"type": "signature_delta", "signature": block["signature"]}
             return block | {"thinking": "", "signature": ""}, [*parts, signature]
         case "tool_use":
-            raw = block.get("input_raw", json.dumps(block["input"]))
+            raw = _arguments(block)
             deltas = [{"type": "input_json_delta", "partial_json": part} for part in ["", *_parts(raw)]]
             return {"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}}, deltas
     return block, []
@@ -109,7 +110,7 @@ def _chat(entry: Entry) -> dict[str, Any]:
 
 
 def _chat_call(block: Block) -> dict[str, Any]:
-    raw = block.get("input_raw", json.dumps(block["input"]))
+    raw = _arguments(block)
     return {"id": block["id"], "type": "function", "function": {"name": block["name"], "arguments": raw}}
 
 
@@ -123,6 +124,10 @@ def _chat_deltas(message: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {"tool_calls": [{"index": index, **call, "function": opening}]}
         for part in _parts(function.get("arguments") or ""):
             yield {"tool_calls": [{"index": index, "function": {"arguments": part}}]}
+
+
+def _arguments(block: Block) -> str:
+    return str(block["input_raw"]) if "input_raw" in block else json.dumps(block["input"])
 
 
 def _finish(entry: Entry) -> str | None:

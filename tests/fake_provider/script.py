@@ -5,7 +5,8 @@ An entry is one of
     {"blocks": [...], "stop": "..."}             neutral blocks, on either wire; a tool_use block may carry "input_raw"
     {"openai": {message}, "finish": "..."}       the message of a chat completion; {"choices": []} for none at all
     {"status": 529, "headers": {}, "body": {}}   an error
-    {"raw_sse": ["..."], "then": "close|hang|reset"}    bytes as they are ({"b64": "..."} for what is no text)
+    {"raw_sse": ["..."], "then": "close|hang|reset"}    bytes as they are; {"b64": "..."} for what is no text,
+                                                        {"pause": seconds} between them
 
 each with an optional "sleep" in seconds before it, "model" and "usage": {"input_tokens", "output_tokens"}.
 """
