@@ -32,7 +32,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAB = "found a tab in the indentation, expected spaces"
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _WORDS: dict[str, Any] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -204,9 +204,9 @@ class _Builder:
 
     def _syntax_problem(self, error: Any) -> ConfigurationError:
         mark = error.problem_mark or error.context_mark
-        number = mark.line if mark is not None else 0
-        lines = self.text.split("\n")
-        line = lines[number] if number < len(lines) else ""
+        lines = self.text.rstrip().split("\n")
+        number = min(mark.line if mark is not None else 0, len(lines) - 1)  # the parser may point behind the end
+        line = lines[number]
         if "\t" in line[: len(line) - len(line.lstrip(" \t"))]:
             return ConfigurationError(self.file, number + 1, "found a tab in the indentation, expected spaces")
         words = ", ".join(part for part in (error.context, error.problem) if part)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
 
@@ -84,7 +84,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     try:
         model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
         schema = model.model_json_schema(by_alias=True, schema_generator=_Schema)
-    except (PydanticSchemaGenerationError, TypeError) as error:
+    except (PydanticUserError, TypeError) as error:
         raise TypeError(f"tool {name!r}: a parameter's type cannot be given to a model: {error}") from error
     schema.pop("title", None)
     schema.setdefault("properties", {})

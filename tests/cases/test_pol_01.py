@@ -1,0 +1,99 @@
+"""POL-01: a broad allow next to a narrow ask and deny."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.agents.loaded import LoadedAgent
+from engine.agents.registry import AgentRegistry
+from engine.rules.explain import explain
+from engine.rules.verdict import Scope
+from engine.settings import Settings
+
+RULES = [
+    '  - {scope: "*/*", tool: "*", decision: allow}',
+    '  - {scope: "*/*", tool: "ledger_*", decision: ask}',
+    '  - {scope: "*/*", tool: "ledger_add", when: {key: "prod/*"}, decision: deny}',
+    '  - {scope: "*/*", tool: "*_all", decision: deny}',
+]
+TOOLS = '''
+from loopengine import tool
+
+
+@tool(read_only=True)
+def read_note() -> str:
+    """Read the note."""
+    return "the note says hi"
+
+
+@tool
+def ledger_add(key: str, amount: int | None = None) -> str:
+    """Add to the ledger."""
+    return f"added {key}"
+
+
+@tool
+def wipe_all() -> str:
+    """Wipe everything."""
+    return "wiped"
+'''
+TABLE: list[tuple[str, dict[str, Any], str, str | None]] = [
+    ("read_note", {}, "allow", RULES[0]),
+    ("ledger_add", {"key": "a"}, "ask", RULES[1]),
+    ("ledger_add", {"key": "prod/x"}, "deny", RULES[2]),
+    ("ledger_add", {"key": "prod"}, "ask", RULES[1]),
+    ("LEDGER_ADD", {"key": "prod/x"}, "unknown", None),
+    ("wipe_all", {}, "deny", RULES[3]),
+]
+SCOPE = Scope("acme", "test", "ledger")
+
+
+def ledger_agent(project: Path, rules: list[str]) -> LoadedAgent:
+    folder = project / "agents" / "ledger"
+    (folder / "tools").mkdir(parents=True)
+    (folder / "agent.yml").write_text("systemPrompt: You keep a ledger.\nmodel: {provider: scripted, script: s.yml}\n")
+    (folder / "tools" / "ledger.py").write_text(TOOLS)
+    (folder / "actauth.yml").write_text("default_decision: ask\nrules:\n" + "\n".join(rules) + "\n")
+    return AgentRegistry(project / "agents", Settings()).get("ledger")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_order_of_the_rules_gives_every_call_its_effect(tmp_path: Path, seed: int) -> None:
+    order = random.Random(seed).sample(RULES, len(RULES)) if seed else RULES
+    agent = ledger_agent(tmp_path, order)
+    for tool, args, effect, rule in TABLE:
+        said = explain(agent, SCOPE, tool, args)
+        # "These effects, in check and in run alike": the rows of the table
+        # "`LEDGER_ADD {"key":"prod/x"}` | unknown tool, never allow"
+        assert said["effect"] == effect
+        # "Order in the file does not matter; deny beats ask beats allow among matching rules (...; the same in check
+        # and in run)": the gate of a turn asks these very rules
+        if effect != "unknown":
+            assert agent.rules.judge(SCOPE, tool, args).decision == effect
+        # "The check names the rule that decided."
+        expected = f"agents/ledger/actauth.yml:{order.index(rule) + 3}" if rule else None
+        assert said["rule"] == expected
+
+
+@pytest.mark.parametrize("literal", ["*", "a?c", "[ab]", "back\\slash", "two\nlines", "prod/*"])
+def test_a_rule_for_a_literal_argument_matches_that_argument_only(tmp_path: Path, literal: str) -> None:
+    written = literal.replace("\\", "\\\\").replace("\n", "\\n")
+    agent = ledger_agent(tmp_path, [f'  - {{tool: ledger_add, when: {{key: {{eq: "{written}"}}}}, decision: allow}}'])
+    # "2: the saved rule matches that literal call only."
+    assert agent.rules.judge(SCOPE, "ledger_add", {"key": literal}).decision == "allow"
+    for near in ("x", "abc", "a", "prod/x", "back/slash", "two lines", literal + " ", literal.upper() + "x"):
+        assert agent.rules.judge(SCOPE, "ledger_add", {"key": near}).decision == "ask"
+
+
+@pytest.mark.parametrize("name", ["Read_Note", "read_note ", " read_note", "read_n\u043ete", "READ_NOTE"])
+def test_a_name_that_only_looks_like_a_tool_matches_nothing(tmp_path: Path, name: str) -> None:
+    agent = ledger_agent(tmp_path, RULES)
+    said = explain(agent, SCOPE, name, {})
+    # "3: no match by accident."
+    assert (said["effect"], said["rule"], said["matched"]) == ("unknown", None, [])
+    assert "There is no tool named" in said["reason"]
+    assert "ask_user, ledger_add, read_note, wipe_all" in said["reason"]
