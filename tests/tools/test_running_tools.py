@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -249,3 +251,14 @@ def test_threads_are_reused_and_bounded() -> None:
     for future in futures:
         future.result(30)
     assert 1 <= len(names) <= 3
+
+
+def test_a_process_can_end_although_a_sync_tool_never_returns() -> None:
+    code = (
+        "import asyncio, threading\n"
+        "from tests.tools.contexts import run\n"
+        "def forever() -> None: threading.Event().wait()\n"
+        "print(asyncio.run(run(forever, timeout_s=0.05)).status)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)
+    assert done.stdout.splitlines()[-1] == b"error"
