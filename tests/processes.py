@@ -43,6 +43,12 @@ def is_alive(pid: int) -> bool:
         return False
 
 
+def kill(pid: int) -> None:
+    """kill -9, and wait until the process is gone."""
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: not is_alive(pid))
+
+
 class Process:
     """A running child; ``output`` is what it has written so far (stdout and stderr)."""
 

@@ -138,8 +138,16 @@ class AsyncWorker(BaseWorker):
         return execution
 
     def succeed(self, job: Job, execution: Execution) -> None:
-        self._finalize_success(job, self.queue, execution, None)
-        self._show_state()
+        """Count the job as done and remove it. RQ's own way takes ten round trips, for callbacks, results and
+        dependents that a wake-up has not, and raises once the job's hash is gone."""
+        working_time = now() - (job.started_at or now())
+        with self.connection.pipeline() as pipeline:
+            self.cleanup_execution(job, pipeline, execution)
+            pipeline.delete(job.key, job.dependents_key, job.dependencies_key)
+            self.increment_successful_job_count(pipeline)
+            self.increment_total_working_time(working_time, pipeline)
+            self.set_state(WorkerStatus.BUSY if self.executions else WorkerStatus.IDLE, pipeline)
+            pipeline.execute()
 
     def fail(self, job: Job, execution: Execution, error: BaseException) -> None:
         self._finalize_failure(job, self.queue, execution, (type(error), error, error.__traceback__))
