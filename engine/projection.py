@@ -49,7 +49,7 @@ def _turn(state: State, seen: set[str]) -> Iterable[Message]:
             yield {"role": "assistant", "content": blocks, "provider": step.provider}
         if step.calls:
             results = [_result(call, use_id) for call, use_id in zip(step.calls, ids, strict=True)]
-            texts = [_text(text) for after, text in notes if after == number]
+            texts = [_note(text) for after, text in notes if after == number]
             yield {"role": "user", "content": [*results, *texts]}
 
 
@@ -59,7 +59,7 @@ def _append(messages: list[Message], message: Message) -> None:
         messages[-1] = last | {"content": [*last["content"], *message["content"]]}
     elif last and last["role"] == message["role"]:
         # Two answers without a user's word between them: only when a turn ended before it could be answered.
-        messages.append({"role": "user", "content": [_text("(no reply)")]})
+        messages.append({"role": "user", "content": [_note("(no reply)")]})
         messages.append(message)
     else:
         messages.append(message)
@@ -105,6 +105,11 @@ def _use_id(call: Call, turn: str, seen: set[str]) -> str:
 
 def _name(tool: str) -> str:
     return tool if _ACCEPTABLE.fullmatch(tool) else (re.sub(r"[^a-zA-Z0-9_-]", "_", tool)[:64] or "unnamed")
+
+
+def _note(text: str) -> dict[str, Any]:
+    """The engine's own words beside a person's; providers strip the mark."""
+    return _text(text) | {"note": True}
 
 
 def _text(text: str) -> dict[str, Any]:

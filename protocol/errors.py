@@ -144,9 +144,7 @@ class AgentUnavailable(OperatorError):
 
 class ModelKeyMissing(OperatorError):
     def __init__(self, provider: str, variable: str) -> None:
-        super().__init__(
-            f"no key for the model provider {provider!r}: set {variable} in the environment or in .env"
-        )
+        super().__init__(f"no key for the model provider {provider!r}: set {variable} in the environment or in .env")
         self.provider = provider
         self.variable = variable
 
