@@ -66,11 +66,13 @@ class _Supervisor:
         passed_on = 0
         kill_at = float("inf")
         with _woken_by_signals(self.signals) as wait:
-            while not self.signals or any(place.child for place in places):
+            while True:
                 for place in places:
                     self._reap(place)
                     if place.child is None and not self.signals and time.monotonic() >= place.start_at:
                         self._start(place)
+                if self.signals and not any(place.child for place in places):
+                    return 1 if self.killed else 0
                 if len(self.signals) > passed_on:
                     if passed_on == 0:
                         kill_at = time.monotonic() + self.patience_s
@@ -80,7 +82,6 @@ class _Supervisor:
                     self._pass_on(places, kill=True)
                     kill_at = float("inf")
                 wait(self._pause_s(places, kill_at))
-        return 1 if self.killed else 0
 
     def _start(self, place: _Place) -> None:
         place.name = new_worker_name()
