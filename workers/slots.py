@@ -22,7 +22,7 @@ from engine.store.connection import Connection, client
 from engine.store.keys import Keys, turn_id_of
 from engine.store.opening import open_store
 from engine.store.store import Claim, Commit, Ending, Store, new_token
-from engine.store.wake import Wake
+from engine.store.waker import Waker
 from engine.turn import Turn
 from protocol.errors import NotFound, OperatorError, StoreUnavailable, TurnLost
 from workers.beat import Beat
@@ -44,9 +44,9 @@ class TurnSlots:
         self._rq = rq
         self._agents = agents
         self._settings = settings
-        self._wake = Wake(settings.queue)
+        self._waker = Waker(rq, settings.queue)
         self._beat = Beat(redis_url, store.partitions, name)
-        self._sweep = Sweep(store, name, settings.lease_s, self._wake_if_idle)
+        self._sweep = Sweep(store, name, settings.lease_s, self._waker.wake_if_idle)
         self._slots: set[asyncio.Task[None]] = set()
         self._turns: dict[str, Turn] = {}
         self._running: dict[str, asyncio.Task[None] | None] = {}  # None: claimed, about to run
@@ -93,7 +93,7 @@ class TurnSlots:
             for keys in self._store.partitions:
                 await self._store.release(keys, self.name, "own", deaths=0, own=list(self._running))
                 await self._store.connection.command("HDEL", keys.beats, self.name)
-        await self._wake_if_idle("handed back")
+        await self._waker.wake_if_idle("handed back")
 
     async def aclose(self) -> None:
         if self._rounds:
@@ -155,7 +155,7 @@ class TurnSlots:
             # A fault of ours, not of the turn's: it counts like a lost worker, so that it ends after a few.
             log.exception("turn crashed", turn=claim.turn_id)
             await self._store.release(keys, self.name, "own", deaths=1, own=[claim.ref])
-            await self._wake_if_idle(claim.turn_id)
+            await self._waker.wake_if_idle(claim.turn_id)
 
     async def _take_on(self, keys: Keys, claim: Claim) -> None:
         fields = claim.fields
@@ -231,14 +231,7 @@ class TurnSlots:
         elif ref not in self._running:
             log.warning("a claim's reply was lost; its turn goes back", turn=turn_id_of(ref))
             await self._store.release(keys, self.name, "own", deaths=0, own=[ref])
-            await self._wake_if_idle(turn_id_of(ref))
-
-    async def _wake_if_idle(self, about: str) -> None:
-        keys, args = self._wake.command(about, limit=1)
-        try:
-            await self._rq.script("wake", keys, args)
-        except StoreUnavailable as error:
-            log.warning("wake-up not sent; the next sweep will", error=str(error))
+            await self._waker.wake_if_idle(turn_id_of(ref))
 
 
 async def open_slots(settings: Settings, *, redis_url: str, worker: str) -> TurnSlots:

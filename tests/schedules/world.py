@@ -22,7 +22,7 @@ from engine.store.connection import SHA, SOURCE, Connection
 from engine.store.keys import Keys
 from engine.store.store import Store
 from engine.store.tail import Tail
-from engine.store.wake import Wake
+from engine.store.waker import Waker
 from engine.tools.context import ToolContext
 from engine.tools.decorator import tool
 from engine.tools.system import SYSTEM_TOOLS
@@ -169,8 +169,7 @@ RULES = RuleSet(
 
 
 class OneAgent:
-    def __init__(self, agent: LoadedAgent) -> None:
-        self.agent = agent
+    agent: LoadedAgent
 
     def get(self, name: str) -> LoadedAgent:
         return self.agent
@@ -195,8 +194,8 @@ def make_world(seed: int, redis_url: str) -> World:
         )
         for i in range(10)
     ]
-    placeholder = cast(LoadedAgent, None)
-    runtime = Runtime(store, cast(Tail, None), Wake("q"), cast(Connection, Deaf()), cast(AgentRegistry, None), settings)
+    placeholder, deaf, registry = cast(LoadedAgent, None), cast(Connection, Deaf()), OneAgent()
+    runtime = Runtime(store, cast(Tail, None), Waker(deaf, "q"), cast(AgentRegistry, registry), settings, deaf)
     world = World(rng, gate, store, runtime, placeholder, raw, messages)
     world.agent = LoadedAgent(
         name="agent",
@@ -208,5 +207,5 @@ def make_world(seed: int, redis_url: str) -> World:
         max_turns=6,
         custom_model=ScriptedWorld(world),
     )
-    runtime.agents = cast(AgentRegistry, OneAgent(world.agent))
+    registry.agent = world.agent
     return world
