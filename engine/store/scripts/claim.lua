@@ -7,7 +7,9 @@
 -- Repeating it with the same token answers with the same turn while it runs. One claim of a worker at a time.
 
 local prefix, worker, token, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
-local TENANTS, TURNS = 16, 8  -- how far one call looks; what it passes over is moved back, so the next call looks on
+-- How far one call looks. Tenants that it passes over are moved back, so the next call looks on; suspects keep their
+-- place, so that a worker which may not take one must look past all that a lost process of usual size leaves behind.
+local TENANTS, TURNS = 16, ARGV[5] == '1' and 8 or 256
 
 if redis.call('HEXISTS', KEYS[3], worker) == 0 then return {'UNKNOWN_WORKER'} end
 

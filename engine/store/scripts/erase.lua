@@ -10,7 +10,8 @@ if active ~= '' then return {'BUSY', active} end
 for _, ref in ipairs(redis.call('LRANGE', KEYS[4], 0, -1)) do
   local key = ARGV[1] .. 't:' .. ref
   local idem = redis.call('HGET', key, 'idem')
-  if idem then redis.call('UNLINK', idem) end
+  -- After its time a key may have been used again: then it belongs to another turn.
+  if idem and redis.call('HGET', idem, 'turn') == ref then redis.call('UNLINK', idem) end
   redis.call('UNLINK', key, key .. ':ev')
 end
 redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[4])
