@@ -82,7 +82,7 @@ class Accepting:
             with contextlib.suppress(NotFound):
                 await self.cancelling.cancel(new.tenant, new.agent, session_id)
         turn_id = new_id("t_")
-        found = await self.store.accept(
+        acceptance = self.store.accept(
             tenant=new.tenant,
             agent=new.agent,
             environment=new.environment,
@@ -96,9 +96,8 @@ class Accepting:
             body_digest=sha256(canonical([new.agent, new.session_id, new.message, new.context])).hexdigest()[:32],
             idempotency_s=self.settings.idempotency_s,
         )
+        found = await self.waker.after(acceptance, turn_id)
         if found.answer == "NEW":
-            if found.state == "queued":
-                await self.waker.wake(turn_id)
             return Accepted(turn_id, session_id, found.state)
         return await self._not_new(new, session_id, found)
 

@@ -62,7 +62,7 @@ class Deciding:
         digest = orjson.loads(fields["card"])["digest"] if item else decision.digest or ""
         told = {"what": decision.what, "by": decision.by, "at": at, "digest": digest}
         record = person_decided(item_id, decision.what, decision.by, at, digest, decision.text)
-        found = await self.store.settle(
+        settlement = self.store.settle(
             tenant,
             ref,
             fields["session"],
@@ -72,9 +72,10 @@ class Deciding:
             dumps(told),
             encoded(record | {"turn": k.turn_id_of(ref)}),
         )
+        # A repeat wakes as well: whoever decided first may have died before its wake-up.
+        found = await self.waker.after(settlement, k.turn_id_of(ref))
         match found.answer:
             case "APPLIED" | "SAME":
-                await self.waker.wake(k.turn_id_of(ref))
                 applied = found.answer == "APPLIED"
                 return Decided(
                     k.turn_id_of(ref), fields["sid"], fields["agent"], applied, found.decision, found.n_events

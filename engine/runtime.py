@@ -135,6 +135,6 @@ async def open_runtime(settings: Settings, *, redis_url: str) -> Runtime:
     rq = Connection(client(settings.rq_url), 2.0) if settings.rq_url else store.connection
     tail = Tail(store, client(redis_url, timeout_s=None))
     agents = AgentRegistry(settings.agents_dir, settings)
-    runtime = Runtime(store, tail, Waker(rq, settings.queue), agents, settings, rq)
+    runtime = Runtime(store, tail, Waker(rq, store.connection, settings.queue), agents, settings, rq)
     await runtime.workers_alive()
     return runtime

@@ -44,7 +44,7 @@ class TurnSlots:
         self._rq = rq
         self._agents = agents
         self._settings = settings
-        self._waker = Waker(rq, settings.queue)
+        self._waker = Waker(rq, store.connection, settings.queue)
         self._beat = Beat(redis_url, store.partitions, name)
         self._sweep = Sweep(store, name, settings.lease_s, self._waker.wake_if_idle)
         self._slots: set[asyncio.Task[None]] = set()

@@ -195,7 +195,9 @@ def make_world(seed: int, redis_url: str) -> World:
         for i in range(10)
     ]
     placeholder, deaf, registry = cast(LoadedAgent, None), cast(Connection, Deaf()), OneAgent()
-    runtime = Runtime(store, cast(Tail, None), Waker(deaf, "q"), cast(AgentRegistry, registry), settings, deaf)
+    runtime = Runtime(
+        store, cast(Tail, None), Waker(deaf, connection, "q"), cast(AgentRegistry, registry), settings, deaf
+    )
     world = World(rng, gate, store, runtime, placeholder, raw, messages)
     world.agent = LoadedAgent(
         name="agent",
