@@ -59,7 +59,8 @@ class Deciding:
         if item and item.id == item_id:
             self._check_decision(item, decision)
         at = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        digest = orjson.loads(fields["card"])["digest"] if item else decision.digest or ""
+        is_open = item is not None and item.id == item_id
+        digest = orjson.loads(fields["card"])["digest"] if is_open else decision.digest or ""
         told = {"what": decision.what, "by": decision.by, "at": at, "digest": digest}
         record = person_decided(item_id, decision.what, decision.by, at, digest, decision.text)
         settlement = self.store.settle(
