@@ -11,16 +11,13 @@ from __future__ import annotations
 import atexit
 import contextlib
 import fcntl
-import hashlib
 import importlib.util
 import json
 import os
 import platform
 import signal
 import socket
-import stat
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -31,14 +28,13 @@ from urllib.parse import quote
 
 from engine.settings import Settings
 from engine.tethered import start_tethered
+from loopengine.socket_place import socket_path
 from protocol.errors import OperatorError, StoreUnavailable
 
 Fsync = Literal["always", "everysec", "no"]
 
 READY_S = 30.0
 _POLL_S = 0.005
-# sun_path holds 104 bytes on macOS and 108 on Linux, both with the closing NUL.
-_MAX_SOCKET_PATH = 103
 _MAX_LOG_BYTES = 1_000_000
 _ELSEWHERE = "set REDIS_URL to a Redis or Valkey server instead"
 
@@ -154,7 +150,13 @@ def _find(folder: Path, fsync: Fsync, deadline: float) -> EmbeddedStore | None:
 
 
 def _start(binary: Path, folder: Path, fsync: Fsync, deadline: float) -> EmbeddedStore:
-    path = _socket_path(folder)
+    record = _read_record(folder)
+    path = socket_path(folder, Path(record["socket"]) if record else None)
+    if path is None:
+        raise StoreUnavailable(
+            f"the path of {folder} is too long for a unix socket, and no short private directory could be made under "
+            f"XDG_RUNTIME_DIR or the directory for temporary files; {_ELSEWHERE}"
+        )
     log_path = folder / "valkey.log"
     with _open_lock(folder / "server.lock") as lock:
         # A server that is just ending still flushes its data and removes its socket.
@@ -243,36 +245,6 @@ def _ping(path: Path) -> Literal["ready", "loading", "away"]:
     if answer.startswith(b"+PONG"):
         return "ready"
     return "loading" if answer.startswith(b"-LOADING") else "away"
-
-
-def _socket_path(folder: Path) -> Path:
-    """In the folder if it fits, else in a private directory with a short path; the last used place is kept."""
-    name = "valkey.sock"
-    inside = folder / name
-    if len(os.fsencode(inside)) <= _MAX_SOCKET_PATH:
-        return inside
-    label = f"loopengine-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
-    record = _read_record(folder)
-    places = [Path(record["socket"]).parent] if record else []
-    bases = (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp")
-    places += [Path(base) / label for base in bases if base]
-    for place in places:
-        if len(os.fsencode(place / name)) <= _MAX_SOCKET_PATH and _is_private(place):
-            return place / name
-    raise StoreUnavailable(
-        f"the path of {folder} is too long for a unix socket, and no short private directory could be made under "
-        f"XDG_RUNTIME_DIR or the directory for temporary files; {_ELSEWHERE}"
-    )
-
-
-def _is_private(place: Path) -> bool:
-    """Create ``place`` for this user only. One that somebody else made beforehand is not used."""
-    with contextlib.suppress(OSError):
-        with contextlib.suppress(FileExistsError):
-            place.mkdir(mode=0o700)
-        found = place.lstat()
-        return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return False
 
 
 def _read_record(folder: Path) -> dict[str, Any] | None:
