@@ -1,5 +1,5 @@
 """What every test stands on: a real Valkey of its own for each xdist worker, emptied before each test that uses it,
-and an environment in which no variable of the person who runs the tests counts.
+an environment in which no variable of the person who runs the tests counts, and the schema that every event keeps.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import pytest
 import redis
 
 from loopengine.embedded import EmbeddedStore, ensure_embedded
+from tests.event_schema import problems_in, watching_the_store
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 _PRODUCT_VARIABLES = ("LOOPENGINE_", "REDIS_URL", "RQ_", "ANTHROPIC_", "OPENAI_", "DEEPSEEK_")
@@ -36,11 +37,26 @@ def valkey(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedStore]:
 
 
 @pytest.fixture
-def redis_url(valkey: EmbeddedStore) -> str:
-    """URL of an empty Valkey."""
+def events_are_opaque() -> bool:
+    """Tests of the store alone say True: to it an event is bytes, and theirs are none of the protocol's."""
+    return False
+
+
+@pytest.fixture
+def redis_url(valkey: EmbeddedStore, events_are_opaque: bool) -> Iterator[str]:
+    """URL of an empty Valkey. Every event that the test leaves there must be one of the protocol."""
     with redis.Redis.from_url(valkey.url) as client:
         client.flushall()
-    return valkey.url
+        yield valkey.url
+        assert events_are_opaque or problems_in(client) == []
+
+
+@pytest.fixture(autouse=True)
+def _events_keep_to_the_schema(events_are_opaque: bool) -> Iterator[None]:
+    """Also those that are gone when the test ends, or lie in another store, if this process writes them."""
+    with watching_the_store() as problems:
+        yield
+    assert events_are_opaque or problems == []
 
 
 @pytest.fixture

@@ -7,6 +7,11 @@ import pytest
 from tests.store.desk import Desk, open_desk
 
 
+@pytest.fixture
+def events_are_opaque() -> bool:
+    return True
+
+
 @pytest.fixture(params=[1, 3], ids=["one-partition", "three-partitions"])
 async def desk(request: pytest.FixtureRequest, redis_url: str) -> AsyncIterator[Desk]:
     async with open_desk(redis_url, request.param) as desk:
