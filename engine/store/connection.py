@@ -104,11 +104,27 @@ class Connection:
             await asyncio.sleep(0)  # lets the other callers of this tick join the batch
             while self._waiting:
                 batch, self._waiting = self._waiting, []
-                await self._deliver(batch)
+                try:
+                    await self._deliver_each(batch)
+                finally:
+                    for command in batch:
+                        command.future.cancel()  # whoever was not answered: this connection is being closed
         finally:
             # Here and not in a done callback, which runs a tick later: a command that comes in between would
             # count a sender that no longer looks, and wait for ever.
             self._senders.discard(asyncio.current_task())
+
+    async def _deliver_each(self, batch: list[_Command]) -> None:
+        """A command that cannot even be sent (a lone surrogate, a type that Redis has not) spoils its whole pipeline:
+        then each goes alone, so that only its own caller is told."""
+        try:
+            await self._deliver(batch)
+        except Exception as error:  # noqa: BLE001 -- raised to the caller, through its future
+            if len(batch) == 1:
+                batch[0].future.set_exception(error)
+            else:
+                for command in batch:
+                    await self._deliver_each([command])
 
     async def _deliver(self, batch: list[_Command]) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -117,10 +133,6 @@ class Connection:
                 replies = await self._pipeline(batch)
             except (RedisConnectionError, RedisTimeoutError, OSError) as error:
                 replies = [error] * len(batch)
-            except asyncio.CancelledError:
-                for command in batch:
-                    command.future.cancel()
-                raise
             if again := self._hand_out(batch, replies):
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -169,4 +181,6 @@ class Connection:
         for task in list(self._senders):
             task.cancel()
         await asyncio.gather(*self._senders, return_exceptions=True)
+        for command in self._waiting:
+            command.future.cancel()
         await self.redis.aclose()

@@ -18,12 +18,10 @@ class Watch:
         self.lease_s = lease_s
         self._seen: dict[str, tuple[str, float]] = {}
         self._looked: float | None = None
-        self._since: float | None = None
 
     def look(self, now: float, counters: Mapping[str, str]) -> None:
         if self._looked is None or now - self._looked > LONGEST_GAP_S:
             self._seen.clear()
-            self._since = now
         self._looked = now
         self._seen = {
             worker: self._seen[worker] if self._seen.get(worker, ("", 0.0))[0] == counter else (counter, now)

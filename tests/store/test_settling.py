@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tests.store.desk import ITEM, Desk
+import asyncio
+
+from tests.store.desk import ITEM, PARK_FOR_AN_HOUR, Desk
 
 
 async def test_a_decision_is_stored_put_on_record_and_the_turn_queued(desk: Desk) -> None:
@@ -65,8 +67,6 @@ async def test_a_decision_after_the_end_of_its_time_changes_nothing(desk: Desk) 
 
 
 async def test_a_decision_in_time_takes_the_expiry_away(desk: Desk) -> None:
-    from tests.store.desk import PARK_FOR_AN_HOUR
-
     await desk.parked(PARK_FOR_AN_HOUR)
     assert (await desk.settle()).answer == "APPLIED"
     assert (await desk.claim(token="token-2-of-w-000")).turn_id == "t_1"
@@ -74,8 +74,6 @@ async def test_a_decision_in_time_takes_the_expiry_away(desk: Desk) -> None:
 
 
 async def test_two_decisions_at_once_have_one_winner(desk: Desk) -> None:
-    import asyncio
-
     await desk.parked()
     found = await asyncio.gather(desk.settle(), desk.settle(fingerprint="deny"))
     assert sorted(one.answer for one in found) == ["APPLIED", "CONFLICT"]

@@ -7,9 +7,7 @@ from __future__ import annotations
 import pytest
 
 from engine.store.store import Claim
-from tests.store.desk import Desk
-
-STRANGER = Claim("token-of-nobody-", "", "", {}, 0, 0, [])
+from tests.store.desk import Desk, open_desk
 
 
 async def _enter(desk: Desk, state: str) -> None:
@@ -149,8 +147,6 @@ async def test_an_owner_that_expects_another_length_of_the_log_is_moved_and_writ
 
 @pytest.mark.parametrize("partitions", [1, 3])
 async def test_a_turn_of_another_tenant_is_simply_not_there(redis_url: str, partitions: int) -> None:
-    from tests.store.desk import open_desk
-
     async with open_desk(redis_url, partitions) as desk:
         await desk.parked()
         before = desk.everything()
