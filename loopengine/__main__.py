@@ -1,0 +1,5 @@
+"""``python -m loopengine`` is ``loopengine``."""
+
+from loopengine.cli import main
+
+main()
