@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 from api.app import create_app
 from api.serve import serve
+from engine.runtime import Runtime
 from loopengine.cli import exits
 from loopengine.cli.child import Child, product_command
 from loopengine.cli.deployment import Deployment, deployed, load_settings, opened
@@ -16,6 +17,8 @@ from loopengine.cli.streams import say
 from loopengine.cli.working import check_store
 
 _AFTER_DRAIN_S = 10.0
+_FIRST_BEAT_S = 10.0
+_LOOK_S = 0.05
 
 
 def serve_api(host: str | None, port: int | None, worker: bool | None, open_to_all: bool, where: Where) -> int:
@@ -35,8 +38,19 @@ async def _serve(deployment: Deployment, where: Where, brings_worker: bool, open
         say(f"listening on {url}")
 
     async with opened(deployment) as runtime, _worker(deployment, where, brings_worker):
+        if brings_worker:
+            await _first_beat(runtime)
         app = create_app(runtime, settings)
         await serve(app, settings.host, settings.port, on_ready=on_ready, open_to_all=open_to_all)
+
+
+async def _first_beat(runtime: Runtime) -> None:
+    """The first request is not to be told that nobody works. But requests are taken in any case after a while: a
+    worker that does not come is started again, and turns are kept until it does."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_FIRST_BEAT_S):
+            while not await runtime.workers_alive():
+                await asyncio.sleep(_LOOK_S)
 
 
 @contextlib.asynccontextmanager
