@@ -124,7 +124,7 @@ class State:
 
     def call(self, path: str) -> Call | None:
         at, _, pos = path.partition(".")
-        if not (at.isdigit() and pos.isdigit()) or not 0 < int(at) <= len(self.steps):
+        if not (at.isdecimal() and pos.isdecimal()) or not 0 < int(at) <= len(self.steps):
             return None
         calls = self.steps[int(at) - 1].calls
         return calls[int(pos)] if int(pos) < len(calls) else None

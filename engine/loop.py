@@ -41,6 +41,8 @@ async def run_turn(turn: Turn, agent: LoadedAgent, services: Services) -> None:
                 await turn.commit(ending)
             continue
 
+        if turn.hand_back:
+            await turn.commit()  # before the next intent: one that is on record and never began would be unknown
         turn.draft(opening(steps, turn, agent))
         if turn.finished_something:
             await turn.commit()  # every finished step is durable, and every effect announced, before the next begins
@@ -69,12 +71,12 @@ async def perform(
                 return await run_call(step.call, agent, services, turn.terms)
             return await ask_model(agent, services, turn.state, turn.messages(), turn.terms)
 
-    work = {asyncio.create_task(one(step)) for step in steps}
+    work = [asyncio.create_task(one(step)) for step in steps]
     try:
         while work:
             done = await turn.first_of(work)
-            work -= done
-            for task in done:
+            ready, work = [t for t in work if t in done], [t for t in work if t not in done]
+            for task in ready:
                 yield task.result()
     finally:
         for task in work:

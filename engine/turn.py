@@ -20,7 +20,7 @@ from engine.plan import PaperStep
 from engine.projection import messages_of, states_of
 from engine.records import Record
 from engine.store.keys import Keys
-from engine.store.store import GO, Claim, Commit, Ending, Store
+from engine.store.store import GO, OPEN, Claim, Commit, Ending, Store
 from protocol.errors import HandedBack
 from protocol.json_text import dumps
 
@@ -30,6 +30,10 @@ OPENING_RIDES_S = 0.02
 
 # Records that nothing depends on until the next outside step has come back: they may wait for its commit.
 _SOFT = ("turn", "context")
+
+# Records that say what is about to happen. They are no progress: a step that kills every worker that tries it must
+# not look healthy because each of them wrote down that it would try.
+_OPENING = (*_SOFT, "started")
 
 
 class Turn:
@@ -43,6 +47,7 @@ class Turn:
         self.history = messages_of(states.values())
         self.next_turn = ""  # <T> that the last commit made due
         self.left = False
+        self.made_progress = False
         self.hand_back = False  # set from outside: give the turn back at the next commit
         self._records: list[Record] = []
         self._events: list[Event] = []
@@ -81,6 +86,7 @@ class Turn:
                 ending = Ending("queue", body="handed back by a worker that is shutting down")
             records, events = self._records, self._events
             self._records, self._events = [], []
+            progress = any(record["t"] not in _OPENING for record in records)
             self.next_turn = await self.store.commit(
                 self.keys,
                 Commit(
@@ -91,11 +97,12 @@ class Turn:
                     n_log=self._n_log,
                     events=[dumps(event) for event in events],
                     records=[encoded(record) for record in records],
-                    ending=ending,
+                    ending=OPEN if ending is GO and not progress else ending,
                 ),
             )
             self._n_events += len(events)
             self._n_log += len(records)
+            self.made_progress = self.made_progress or progress
             self.left = ending is not GO
             if handing_back:
                 raise HandedBack(f"turn {self.terms.turn_id} was handed back")

@@ -86,13 +86,17 @@ class TurnSlots:
             turn.hand_back = True
         if self._slots:
             await asyncio.wait(self._slots, timeout=grace_s)
+        left = set(self._running)
         for slot in list(self._slots):
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
+        await self._beat.stop()  # or its counter would come back
         with contextlib.suppress(StoreUnavailable):
-            for keys in self._store.partitions:
-                await self._store.release(keys, self.name, "own", deaths=0, own=list(self._running))
-                await self._store.connection.command("HDEL", keys.beats, self.name)
+            async with self._claiming:  # a claim that is still under way brings one more to give back
+                left |= self._running.keys()
+                for keys in self._store.partitions:
+                    await self._store.release(keys, self.name, "own", deaths=0, own=list(left))
+                    await self._store.connection.command("HDEL", keys.beats, self.name)
         await self._waker.wake_if_idle("handed back")
 
     async def aclose(self) -> None:
@@ -117,7 +121,7 @@ class TurnSlots:
                     self.name,
                     new_token(),
                     tenant_limit=self._settings.max_running_per_tenant,
-                    suspects=not self._suspects,
+                    suspects=not self._has_suspect(),
                 )
                 if isinstance(claim, Claim):
                     self._running[claim.ref] = None
@@ -126,6 +130,10 @@ class TurnSlots:
                     return claim
                 self._next_partition = (self._next_partition + 1) % len(self._store.partitions)
             return None
+
+    def _has_suspect(self) -> bool:
+        """Does this process run a turn whose last owner was lost, and that has finished nothing here yet?"""
+        return any(ref not in self._turns or not self._turns[ref].made_progress for ref in self._suspects)
 
     async def _fill(self, first: Claim) -> None:
         """One slot: run the turn, then the next one that is due, until there is none."""

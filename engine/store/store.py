@@ -22,9 +22,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a turn goes on after a commit. Times in milliseconds from now; 0 for park: no expiry."""
+    """How a turn goes on after a commit. ``open``: it runs on like after ``go``, but nothing was finished, so its
+    deaths are not forgotten. Times in milliseconds from now; 0 for park: no expiry."""
 
-    kind: Literal["go", "park", "queue", "done"]
+    kind: Literal["go", "open", "park", "queue", "done"]
     delay_ms: int = 0
     body: str = ""  # park: the card; done: the outcome; queue: a note for the status
     item: str = ""
@@ -32,6 +33,7 @@ class Ending:
 
 
 GO = Ending("go")
+OPEN = Ending("open")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 turn  2 events  3 log  4 session  5 waiting list  6 running  7 pending of the tenant
 -- ARGV  1 prefix  2 <T>  3 token or ''  4 expected number of events  5 expected length of the log  6 op
---       7 ending: go | park | queue | done  8 ms from now: park: expiry (0: none), queue: due
+--       7 ending: go | open | park | queue | done  8 ms from now: park: expiry (0: none), queue: due
 --       9 park: card; done: outcome; queue: note  10 park: item  11 park: digest
 --       12 seconds that a finished turn stays  13 news channel  14 number of events  15.. events, then records
 -- Answers  OK <T of the session's next turn, now queued, or ''> | FENCED | MOVED | DONE | GONE
@@ -32,6 +32,8 @@ end
 local next_ref = ''
 if ending == 'go' then
   redis.call('HSET', KEYS[1], 'op', op, 'deaths', 0)
+elseif ending == 'open' then
+  redis.call('HSET', KEYS[1], 'op', op)
 else
   if state == 'running' then
     redis.call('ZREM', KEYS[6], owner .. '|' .. ref)
