@@ -20,9 +20,12 @@ class Presence:
         self._watching: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Look now, and keep looking. Raises StoreUnavailable."""
-        if self._watching is None:
+        """Look now unless somebody is known to be alive, and keep looking. Raises StoreUnavailable.
+
+        A worker that has come since the last look must not be told as missing."""
+        if self._watching is None or not self.anyone_alive():
             await self._look()
+        if self._watching is None:
             self._watching = asyncio.create_task(self._keep_looking(), name="worker-watch")
 
     def anyone_alive(self) -> bool:

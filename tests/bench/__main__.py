@@ -33,6 +33,10 @@ def main() -> int:
         figures.append(figure)
         print(f"measured: {figure.title} [{figure.fsync}]", file=sys.stderr, flush=True)
     print(table(figures))
+    for figure in figures:
+        if spent := figure.raw.get("cpu_ms_per_turn"):
+            told = ", ".join(f"{name} {ms:.1f}" for name, ms in spent.items())
+            print(f"CPU ms per turn, {figure.row} [{figure.fsync}]: {told}")
     path = options.out or Path(f"bench-{datetime.now(UTC):%Y-%m-%d}.json")
     path.write_bytes(orjson.dumps(_document(figures), option=orjson.OPT_INDENT_2))
     print(f"\nwritten to {path}")
@@ -87,6 +91,9 @@ def _long(place: Path) -> Iterator[Figure]:
         product.add_worker()
         product.add_worker()
         yield asyncio.run(endurance.killed(product, supervised=False))
+    with _folder(place) as name, started(Path(name), STRICTEST) as product:
+        product.add_worker(processes=2)
+        yield asyncio.run(endurance.killed(product, supervised=True))
 
 
 def _folder(place: Path) -> tempfile.TemporaryDirectory[str]:

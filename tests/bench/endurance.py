@@ -13,7 +13,7 @@ from tests.bench.figure import Figure
 from tests.bench.http_client import HttpClient
 from tests.bench.product import Product
 from tests.bench.rows import park_one, run_one
-from tests.processes import eventually_async
+from tests.processes import eventually, eventually_async
 
 PARKED = 500
 DEATHS = 5
@@ -71,6 +71,7 @@ async def killed(product: Product, *, supervised: bool) -> Figure:
     folder = product.agents / "bench-held"
     took = []
     for _ in range(DEATHS if supervised else 1):
+        eventually(lambda: product.beating() >= 2)  # somebody is there to take over
         (folder / "hold").touch()
         turn = asyncio.create_task(run_one(http, "bench-held"))
 

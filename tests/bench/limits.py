@@ -31,7 +31,7 @@ LIMITS: dict[str, Limit | None] = {
     # seconds
     "slow-200": Limit("at most", 8),
     "slow-1000": Limit("at most", 12),
-    "killed-supervised": None,
+    "killed-supervised": Limit("at most", 1),
     "killed-unsupervised": Limit("at most", 7),
     # KiB in Redis
     "parked": Limit("at most", 16),
