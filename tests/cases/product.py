@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,12 +22,11 @@ import httpx2
 import redis
 
 from tests.cases.client import Client
-from tests.cases.conversations import Conversations
+from tests.cases.conversations import Conversations, Scripts
 from tests.cases.invariants import these_hold_in_every_case
 from tests.cases.ledger import RULES, Ledger, Wire, write_agent
-from tests.fake_provider.script import Entry
 from tests.fake_provider.server import FakeProvider
-from tests.processes import Process, eventually, running
+from tests.processes import Process, eventually, running_product
 
 TENANT, OTHER_TENANT = "acme", "bolt"
 READY_S = 60.0
@@ -65,7 +63,7 @@ class Product:
 
     def start(self, apis: int, workers: int) -> None:
         """Start them side by side, ready on return, the workers known to the API processes."""
-        programs = [self._start("worker", {}) for _ in range(workers)], [self._start("api", {}) for _ in range(apis)]
+        programs = [self._start("worker", {}) for _ in range(workers)], [self._start("serve", {}) for _ in range(apis)]
         for worker in programs[0]:
             self._ready_worker(worker)
         for api in programs[1]:
@@ -75,7 +73,7 @@ class Product:
 
     def start_api(self, tenant: str = TENANT, **env: str) -> Api:
         """One more API process, ready on return. That of another tenant is not listed in ``apis``."""
-        process = self._start("api", {"LOOPENGINE_TENANT": tenant, **env})
+        process = self._start("serve", {"LOOPENGINE_TENANT": tenant, **env})
         api = Api(process, self._ready_api(process))
         if tenant == TENANT:
             self.apis.append(api)
@@ -113,14 +111,16 @@ class Product:
         with redis.Redis.from_url(self.redis_url) as client:
             return sum(client.zcard(key) for key in client.keys("loop:*:ready"))
 
-    def wait_for_sweeps(self, rounds: int = 3) -> None:
-        """Returns after every worker has had that many sweeps: its counter grows at least as often as it sweeps."""
+    def wait_for_beats(self, count: int = 3) -> None:
+        """Returns when the counter of every worker has grown that often: they live, and do nothing about a turn.
+
+        They sweep as often as they beat, once a second, unless the case says otherwise."""
         before = self.beats()
         assert before, "no worker beats"
 
         def passed() -> bool:
             now = self.beats()
-            return all(int(now.get(name, count)) - int(count) > rounds for name, count in before.items())
+            return all(int(now.get(name, 0)) - int(beaten) >= count for name, beaten in before.items())
 
         eventually(passed, READY_S)
 
@@ -136,18 +136,17 @@ class Product:
         self.apis = [api for api in self.apis if api.process is not process]
         self.workers = [worker for worker in self.workers if worker is not process]
 
-    def _start(self, program: str, env: Mapping[str, str]) -> Process:
+    def _start(self, command: str, env: Mapping[str, str]) -> Process:
         self._started += 1
-        command = [sys.executable, "-m", "tests.bench.programs", program]
-        log = self.folder / f"{program}-{self._started}.log"
-        return self._stack.enter_context(running(command, log, cwd=self.folder, env={**self.env, **env}))
+        log = self.folder / f"{command}-{self._started}.log"
+        return self._stack.enter_context(running_product([command], log, cwd=self.folder, env={**self.env, **env}))
 
 
 @asynccontextmanager
 async def case(
     redis_url: str,
     folder: Path,
-    scripts: Mapping[str, list[Entry]],
+    scripts: Scripts,
     *,
     apis: int = 1,
     workers: int = 1,

@@ -75,7 +75,7 @@ async def test_a_turn_with_one_of_two_approvals_decided_stays_parked(redis_url: 
         firsts = await asyncio.gather(*(decide_only_the_first(product, number) for number in range(UNDECIDED)))
         seconds = await asyncio.gather(*(product.client.opened(f"s{number}") for number in range(UNDECIDED)))
         # ... and wait. Instead of the case's 60 s: several sweeps of every worker, and nothing is due in the store.
-        await asyncio.to_thread(product.wait_for_sweeps)
+        await asyncio.to_thread(product.wait_for_beats)
         assert product.due() == 0
 
         for number, (first, second) in enumerate(zip(firsts, seconds, strict=True)):
