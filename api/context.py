@@ -10,7 +10,7 @@ from typing import cast
 
 from starlette.requests import Request
 
-from api.presence import Farewell
+from api.audience import Farewell
 from engine.runtime import Runtime
 from engine.settings import Settings
 

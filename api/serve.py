@@ -14,14 +14,26 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.context import Context
 from api.hosts import is_loopback
+from api.problems import problem
 from protocol.errors import ConfigurationError, OperatorError
 
 GRACE_S = 2
 """How long a client that does not read its goodbye may keep the process."""
 BACKLOG = 4096
+
+
+class Protocol(HttpToolsProtocol):
+    """HTTP/1.1 whose own refusal, of what is not HTTP at all, is a problem document like any other."""
+
+    def send_400_response(self, msg: str) -> None:
+        answer = problem(400, f"this is not an acceptable HTTP/1.1 request ({msg.rstrip('.').lower()})")
+        lines = [b"HTTP/1.1 400 Bad Request", *(name + b": " + value for name, value in answer.raw_headers)]
+        self.transport.write(b"\r\n".join([*lines, b"connection: close", b"", bytes(answer.body)]))
+        self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -95,6 +107,7 @@ async def serve(
         access_log=False,
         server_header=False,
         backlog=BACKLOG,
+        http=Protocol,
         ws="none",
         timeout_graceful_shutdown=GRACE_S,
     )

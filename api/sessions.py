@@ -65,7 +65,7 @@ async def stream_session(
     tenant, runtime = identify(request).tenant, context_of(request).runtime
     cursor = cursor_of(request)
     if turn is None:
-        turn = (await runtime.session(tenant, agent, session_id)).turn_id
+        turn = await runtime.current_turn(tenant, agent, session_id)
         if turn is None:
             raise NotFound(f"session {session_id} of agent {agent} has no turn")
     view = await runtime.turn(tenant, turn)

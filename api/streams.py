@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from api.audience import Audience, Farewell
 from api.context import Context, context_of
 from api.guard import HEAD
-from api.presence import Farewell, Presence
 from engine.views import TurnView
 from protocol.errors import MalformedRequest, StoreUnavailable, TurnGone
 from protocol.json_text import dumps
@@ -105,11 +105,11 @@ class EventStream(Response):
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         last = b""
         if not scope.get(HEAD):
-            async with Presence(receive, self._farewell) as presence:
+            async with Audience(receive, self._farewell) as audience:
                 last = await self._send_frames(send)
-            if presence.gone:
+            if audience.gone:
                 return
-            if presence.cut:
+            if audience.cut:
                 last = GOODBYE
         await send({"type": "http.response.body", "body": last, "more_body": False})
 

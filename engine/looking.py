@@ -74,6 +74,14 @@ class Looking:
             usage=views.usage_of(states),
         )
 
+    async def current_turn(self, tenant: str, agent: str, session_id: str) -> str | None:
+        """Id of the session's active turn, else of its last one. One read, however long the session is."""
+        fields = await self.store.session_fields(tenant, k.session_ref(tenant, agent, session_id))
+        if not fields:
+            raise NotFound(f"agent {agent} has no session {session_id}")
+        current = fields.get("active") or fields.get("last")
+        return k.turn_id_of(current) if current else None
+
     async def _turn_line(self, tenant: str, ref: str) -> dict[str, Any] | None:
         keys = self.store.keys_for(tenant)
         state, out = await self.store.connection.command("HMGET", keys.turn(ref), "state", "out")

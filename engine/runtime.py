@@ -61,6 +61,7 @@ class Runtime:
         self.erase = cancelling.erase
         self.turn = looking.turn
         self.session = looking.session
+        self.current_turn = looking.current_turn
         self.sessions = looking.sessions
         self.inbox = looking.inbox
         self.item = looking.item

@@ -82,8 +82,9 @@ class Tail:
         self, tenant: str, ref: str, after: int = 0, *, idle_s: float = HEAL_S
     ) -> AsyncGenerator[Entry | None, None]:
         """The turn's entries behind ``after``, live, each once and in order; ends behind `done`. None after each
-        ``idle_s`` of silence. Raises TurnGone when the turn was erased, StoreUnavailable when Redis stays away."""
-        n = after
+        ``idle_s`` of silence. When the store lost what was given out already, it begins again with entry 1. Raises
+        TurnGone when the turn was erased, StoreUnavailable when Redis stays away."""
+        n, last = after, None
         with self.ear(ref) as ear:
             await self.subscribed()
             silent_s = 0.0
@@ -92,9 +93,11 @@ class Tail:
                 if stale:
                     ear.overflowed = False
                     ear.take()
+                    if last is not None and not await self._holds(tenant, ref, last):
+                        n = 0
                     async for entry in self._behind(tenant, ref, n):
                         yield entry
-                        n = entry.n
+                        n, last = entry.n, entry
                         if is_done(entry.event):
                             return
                     stale, silent_s = False, 0.0
@@ -110,10 +113,14 @@ class Tail:
                         break
                     if entry.n == n + 1:
                         yield entry
-                        n = entry.n
+                        n, last = entry.n, entry
                         if is_done(entry.event):
                             return
                 stale = stale or ear.overflowed
+
+    async def _holds(self, tenant: str, ref: str, entry: Entry) -> bool:
+        page = await self.store.entries(tenant, ref, entry.n - 1, 1)
+        return bool(page) and (page[0].n, page[0].writer) == (entry.n, entry.writer)
 
     async def _behind(self, tenant: str, ref: str, after: int) -> AsyncIterator[Entry]:
         found = 0

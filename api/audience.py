@@ -13,32 +13,32 @@ from starlette.types import Receive
 
 
 class Farewell:
-    """Said once, when the server begins to stop: ends every presence, also those that begin later."""
+    """Said once, when the server begins to stop: ends every audience, also those that begin later."""
 
     def __init__(self) -> None:
         self.said = False
-        self._present: set[Presence] = set()
+        self._present: set[Audience] = set()
 
     def say(self) -> None:
         """To be called in the event loop's thread. Safe to repeat."""
         self.said = True
-        for presence in list(self._present):
-            presence.end()
+        for audience in list(self._present):
+            audience.end()
 
     def __len__(self) -> int:
         return len(self._present)
 
-    def add(self, presence: Presence) -> None:
-        self._present.add(presence)
+    def add(self, audience: Audience) -> None:
+        self._present.add(audience)
         if self.said:
-            presence.end()
+            audience.end()
 
-    def remove(self, presence: Presence) -> None:
-        self._present.discard(presence)
+    def remove(self, audience: Audience) -> None:
+        self._present.discard(audience)
 
 
-class Presence:
-    """``async with Presence(receive, farewell) as presence:`` runs its block until it ends by itself, the client
+class Audience:
+    """``async with Audience(receive, farewell) as audience:`` runs its block until it ends by itself, the client
     leaves or the server stops, whichever is first; the block is then left silently and the next line runs.
 
     ``gone``: the client left, nobody reads an answer. ``cut``: the block did not end by itself.
@@ -57,7 +57,7 @@ class Presence:
         if self._watcher is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
-    async def __aenter__(self) -> Presence:
+    async def __aenter__(self) -> Audience:
         await self._scope.__aenter__()
         self._watcher = asyncio.create_task(self._watch())
         self._farewell.add(self)
