@@ -67,7 +67,8 @@ def test_the_commands_of_a_page_work_in_their_order(page: str, project: Path, re
             # Servers that the page starts in the background hold the pipe open: the shell's own end is what counts.
             code = process.wait(_LONGEST_S)
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         output = process.stdout.read() if process.stdout else ""
     assert code == 0, output
 
