@@ -16,7 +16,8 @@ from tests.cases.conversations import requests_about
 from tests.cases.ledger import asks, says, use
 from tests.cases.product import Product, case
 
-AT_ONCE_S = 3.0
+AT_ONCE_S = 5.0
+"""A request that waits looks every two seconds whether there is still a worker to wait for."""
 FOUND_S = 10.0
 """Documented: a sweep looks once a second; the rest is for a slow machine."""
 NEVER_S = "3600"
