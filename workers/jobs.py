@@ -80,6 +80,7 @@ class Jobs:
     async def _job(self, job_id: str, pump: asyncio.Task[Exception | None]) -> None:
         if job_id in self._stop_requests:
             # The same id twice at once: RQ would file the good run of the one as a failure of the other.
+            log.info("a job that is under way came again; it only wakes", job=job_id)
             await asyncio.wait({pump})
             return self._remove(job_id, False)
         self._stop_requests[job_id] = asyncio.Event()

@@ -77,6 +77,8 @@ class TurnSlots:
             mine.add(slot)
         if mine:
             await asyncio.wait(mine)
+        else:
+            log.debug("a wake-up found nothing to do: no turn is due here that nobody has", running=len(self._slots))
 
     async def drain(self, grace_s: float) -> None:
         """Claim nothing more and give each turn back at its next commit; after ``grace_s`` the rest is left to the

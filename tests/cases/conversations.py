@@ -1,28 +1,33 @@
 """What the fake model says in many sessions at once: a script for each message, followed by the place in the history.
 
 The place is read from the request, not counted: a repeated model call gets the same answer again, as a real model
-would give, and sessions never take each other's entries.
+would give, and sessions never take each other's entries. Only where a place holds a list of entries, calls for it get
+one after the other, the last one again and again.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tests.cases.ledger import says
 from tests.fake_provider.script import Entry, latest_text, refusal
 
 Body = dict[str, Any]
+Scripts = Mapping[str, Sequence[Entry | list[Entry]]]
 HELLO = says("Hello to you.")
+HELLO_SAID = r"(\A|\n)hello\Z"  # also behind a message that was never answered: one wire joins their texts
 
 
 class Conversations:
     """A chooser for FakeProvider: by regular expression on the user's latest text, then by the answers since."""
 
-    def __init__(self, scripts: Mapping[str, list[Entry]]) -> None:
-        self._scripts = {"^hello$": [HELLO], **scripts}
+    def __init__(self, scripts: Scripts) -> None:
+        self._scripts: Scripts = {HELLO_SAID: [HELLO], **scripts}
+        self._calls: Counter[tuple[str, int]] = Counter()
         self.missing: list[str] = []
         """Calls beyond the end of their script, by the user's text. A case that is right has none."""
 
@@ -30,7 +35,9 @@ class Conversations:
         said, place = latest_text(body), answers_since(body)
         for pattern, entries in self._scripts.items():
             if re.search(pattern, said) and place < len(entries):
-                return entries[place]
+                entry, calls = entries[place], self._calls[pattern, place]
+                self._calls[pattern, place] += 1
+                return entry[min(calls, len(entry) - 1)] if isinstance(entry, list) else entry
         self.missing.append(said)
         return refusal(400, "invalid_request_error", "the script has no more entries")
 

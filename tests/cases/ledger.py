@@ -39,8 +39,9 @@ def add(key, amount, secs):
 
 
 @tool
-def ledger_add(key: str, amount: int | None = None, secs: float = 0) -> str:
-    """Add to the ledger."""
+def ledger_add(key: str, amount: int | None = None, secs: float = 0, before: float = 0) -> str:
+    """Add to the ledger, after ``before`` seconds."""
+    time.sleep(before)
     return add(key, amount, secs)
 
 

@@ -28,7 +28,7 @@ from tests.cases.ledger import RULES, Ledger, Wire, write_agent
 from tests.fake_provider.server import FakeProvider
 from tests.processes import Process, eventually, running_product
 
-TENANT, OTHER_TENANT = "acme", "bolt"
+TENANT = "acme"
 READY_S = 60.0
 
 
