@@ -24,6 +24,8 @@ from protocol.errors import ConfigurationError, OperatorError
 GRACE_S = 2
 """How long a client that does not read its goodbye may keep the process."""
 BACKLOG = 4096
+KEEP_ALIVE_S = 75
+"""Longer than clients and proxies keep an idle connection: if the server is first, a request can meet its closing."""
 
 
 class Protocol(HttpToolsProtocol):
@@ -110,6 +112,7 @@ async def serve(
         http=Protocol,
         ws="none",
         timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     server = Server(config, app.state.context, lambda: on_ready(_url(listener)), own_signals=stop is None)
     stopping = asyncio.create_task(_stop_when(stop, server)) if stop is not None else None
