@@ -1,8 +1,8 @@
-"""One multiplexed way to Redis: the commands of one event-loop tick leave in one pipeline.
+"""One multiplexed way to Redis: what is asked for in one tick of the event loop leaves in one write.
 
-A redis-py call of its own costs about 130 us of CPU, a place in a pipeline about 30. Every write that goes through
-here is a script that is safe to repeat, so a lost reply is answered by sending the same batch again; redis-py's
-own retries are off, because they would repeat it unseen and with their own idea of time.
+Every write that goes through here is a script that is safe to repeat, so whatever was not answered when a connection
+broke is sent again on the next. redis-py's own retries are not used: they would repeat unseen, with their own idea of
+time.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import asyncio
 import hashlib
 import time
 from importlib import resources
-from typing import Any
+from typing import Any, cast
 
+import hiredis
 from redis import asyncio as aioredis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import (
-    BusyLoadingError,
+    AuthenticationError,
     ConnectionError as RedisConnectionError,
-    NoScriptError,
-    OutOfMemoryError,
-    ReadOnlyError,
     ResponseError,
     TimeoutError as RedisTimeoutError,
 )
 
+from engine.store.link import Link, Request
 from protocol.errors import StoreUnavailable
 
 SCRIPTS = ("accept", "claim", "commit", "settle", "release", "erase", "wake")
@@ -33,7 +32,6 @@ SCRIPTS = ("accept", "claim", "commit", "settle", "release", "erase", "wake")
 # Error replies that say "not now" and not "never": the store is loading, read-only, full, or failing over.
 _NOT_NOW = ("LOADING", "READONLY", "OOM", "MISCONF", "MASTERDOWN", "NOREPLICAS", "TRYAGAIN", "CLUSTERDOWN", "BUSY ")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
-_IN_FLIGHT = 4  # pipelines under way at once: while one waits for its fsync, the next may leave
 
 
 def _load(name: str) -> bytes:
@@ -55,19 +53,52 @@ def client(url: str, *, timeout_s: float | None = 10.0, **options: Any) -> aiore
     )
 
 
-def _is_not_now(error: Exception) -> bool:
-    if isinstance(error, BusyLoadingError | ReadOnlyError | OutOfMemoryError):
-        return True
-    return isinstance(error, ResponseError) and str(error).startswith(_NOT_NOW)
-
-
 class _Command:
-    __slots__ = ("args", "deadline", "future")
+    """A command on its way, through as many attempts as its patience allows."""
 
-    def __init__(self, args: tuple[Any, ...], deadline: float | None) -> None:
-        self.args = args
+    __slots__ = ("_connection", "deadline", "future", "packed", "pause_s")
+
+    def __init__(self, connection: Connection, packed: bytes, deadline: float | None) -> None:
+        self._connection = connection
+        self.packed = packed
         self.deadline = deadline
+        self.pause_s = _FIRST_PAUSE_S
         self.future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def take(self, reply: Any, /) -> None:
+        if self.future.done():
+            return
+        if not isinstance(reply, hiredis.ReplyError):
+            self.future.set_result(reply)
+            return
+        text = str(reply)
+        if text.startswith("NOSCRIPT"):
+            self._connection._load_and_repeat(self)
+        elif text.startswith(_NOT_NOW):
+            self._connection._repeat_later(self, ResponseError(text))
+        else:
+            self.future.set_exception(ResponseError(text))
+
+    def is_out_of_patience(self) -> bool:
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def give_up(self, error: Exception) -> None:
+        if not self.future.done():
+            unavailable = StoreUnavailable(
+                f"Redis does not take this now ({error}); nothing was changed for certain, try again"
+            )
+            unavailable.__cause__ = error
+            self.future.set_exception(unavailable)
+
+
+class _Load:
+    """A script on its way into Redis; its reply is its hash, which is known."""
+
+    def __init__(self, source: bytes) -> None:
+        self.packed = hiredis.pack_command(("SCRIPT", "LOAD", source))  # type: ignore[arg-type]
+
+    def take(self, _reply: Any, /) -> None:
+        return
 
 
 class Connection:
@@ -75,112 +106,103 @@ class Connection:
     answer; then StoreUnavailable. None: for ever (workers, whose token decides what a late write is worth)."""
 
     def __init__(self, redis: aioredis.Redis, patience_s: float | None = 5.0) -> None:
-        # Replies as Redis sends them (RESP2): redis-py's conversions per command cost more than the commands here.
-        redis.response_callbacks.clear()
         self.redis = redis
         self.patience_s = patience_s
-        self._waiting: list[_Command] = []
-        self._senders: set[asyncio.Task[None]] = set()
+        self._waiting: list[Request] = []
+        self._link: Link | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._paused: set[_Command] = set()
+        self._flushing = False
+        self._closed = False
 
     async def command(self, *args: Any) -> Any:
-        """One command; its reply (bytes, ints, lists). Raises StoreUnavailable or redis' ResponseError."""
+        """One command; its reply as Redis sent it (bytes, ints, lists). Raises StoreUnavailable, redis' ResponseError,
+        and TypeError or UnicodeEncodeError for what cannot be sent."""
         deadline = None if self.patience_s is None else time.monotonic() + self.patience_s
-        command = _Command(args, deadline)
-        self._waiting.append(command)
-        if len(self._senders) < _IN_FLIGHT and len(self._waiting) == 1:
-            self._start_sender()
+        command = _Command(self, hiredis.pack_command(args), deadline)
+        self._enqueue(command)
         return await command.future
 
     async def script(self, name: str, keys: list[str], args: list[Any]) -> list[Any]:
-        reply: list[Any] = await self.command("EVALSHA", SHA[name], len(keys), *keys, *args)
-        return reply
-
-    def _start_sender(self) -> None:
-        task = asyncio.create_task(self._send(), name="store-connection")
-        self._senders.add(task)
-
-    async def _send(self) -> None:
-        try:
-            await asyncio.sleep(0)  # lets the other callers of this tick join the batch
-            while self._waiting:
-                batch, self._waiting = self._waiting, []
-                try:
-                    await self._deliver_each(batch)
-                finally:
-                    for command in batch:
-                        command.future.cancel()  # whoever was not answered: this connection is being closed
-        finally:
-            # Here and not in a done callback, which runs a tick later: a command that comes in between would
-            # count a sender that no longer looks, and wait for ever.
-            self._senders.discard(asyncio.current_task())
-
-    async def _deliver_each(self, batch: list[_Command]) -> None:
-        """A command that cannot even be sent (a lone surrogate, a type that Redis has not) spoils its whole pipeline:
-        then each goes alone, so that only its own caller is told."""
-        try:
-            await self._deliver(batch)
-        except Exception as error:  # noqa: BLE001 -- raised to the caller, through its future
-            if len(batch) == 1:
-                batch[0].future.set_exception(error)
-            else:
-                for command in batch:
-                    await self._deliver_each([command])
-
-    async def _deliver(self, batch: list[_Command]) -> None:
-        pause_s = _FIRST_PAUSE_S
-        while batch := [command for command in batch if not command.future.done()]:
-            try:
-                replies = await self._pipeline(batch)
-            except (RedisConnectionError, RedisTimeoutError, OSError) as error:
-                replies = [error] * len(batch)
-            if again := self._hand_out(batch, replies):
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-            batch = again
-
-    async def _pipeline(self, batch: list[_Command]) -> list[Any]:
-        pipeline = self.redis.pipeline(transaction=False)
-        for command in batch:
-            pipeline.execute_command(*command.args)
-        replies: list[Any] = await pipeline.execute(raise_on_error=False)
-        if any(isinstance(reply, NoScriptError) for reply in replies):
-            await self.load_scripts()
-        return replies
-
-    @staticmethod
-    def _hand_out(batch: list[_Command], replies: list[Any]) -> list[_Command]:
-        """Give each caller its reply; answers the commands that are to be sent again."""
-        again = []
-        for command, reply in zip(batch, replies, strict=True):
-            if command.future.done():
-                continue
-            if not isinstance(reply, Exception):
-                command.future.set_result(reply)
-            elif isinstance(reply, NoScriptError):
-                again.append(command)
-            elif isinstance(reply, RedisConnectionError | RedisTimeoutError | OSError) or _is_not_now(reply):
-                if command.deadline is None or time.monotonic() < command.deadline:
-                    again.append(command)
-                else:
-                    unavailable = StoreUnavailable(
-                        f"Redis does not take this now ({reply}); nothing was changed for certain, try again"
-                    )
-                    unavailable.__cause__ = reply
-                    command.future.set_exception(unavailable)
-            else:
-                command.future.set_exception(reply)
-        return again
+        return cast(list[Any], await self.command("EVALSHA", SHA[name], len(keys), *keys, *args))
 
     async def load_scripts(self) -> None:
-        pipeline = self.redis.pipeline(transaction=False)
-        for source in SOURCE.values():
-            pipeline.script_load(source)
-        await pipeline.execute()
+        """Raises StoreUnavailable."""
+        await asyncio.gather(*(self.command("SCRIPT", "LOAD", source) for source in SOURCE.values()))
+
+    def _enqueue(self, *requests: Request) -> None:
+        self._waiting += requests
+        if self._link is None:
+            if self._connecting is None and not self._closed:
+                self._connecting = asyncio.create_task(self._connect(), name="store-connect")
+        elif not self._flushing:
+            self._flushing = True
+            # Not at once: what other callers ask for in this tick goes with it.
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flushing = False
+        if self._link is not None and self._waiting:
+            waiting, self._waiting = self._waiting, []
+            self._link.send(waiting)
+
+    async def _connect(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                self._link = await Link.open(self.redis, self._on_break)
+                break
+            except AuthenticationError as error:
+                self._give_up(error, lambda _: True)
+                break
+            except (RedisConnectionError, RedisTimeoutError, ResponseError, OSError) as error:
+                self._give_up(error, lambda command: command.is_out_of_patience())
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        self._connecting = None
+        self._flush()
+
+    def _give_up(self, error: Exception, hopeless: Any) -> None:
+        commands = [request for request in self._waiting if isinstance(request, _Command)]
+        self._waiting = [c for c in commands if not c.future.done() and not hopeless(c)]
+        for command in commands:
+            if hopeless(command):
+                command.give_up(error)
+
+    def _on_break(self, error: Exception, unanswered: list[Request]) -> None:
+        self._link = None
+        self._waiting = [*unanswered, *self._waiting]
+        self._give_up(error, lambda command: command.is_out_of_patience())
+        if self._waiting:
+            self._enqueue()
+
+    def _load_and_repeat(self, command: _Command) -> None:
+        """Redis was restarted or its scripts flushed: load them all, and then the same again."""
+        self._enqueue(*(_Load(source) for source in SOURCE.values()), command)
+
+    def _repeat_later(self, command: _Command, error: Exception) -> None:
+        if command.is_out_of_patience():
+            command.give_up(error)
+            return
+        self._paused.add(command)
+        asyncio.get_running_loop().call_later(command.pause_s, self._repeat, command)
+        command.pause_s = min(command.pause_s * 2, _LONGEST_PAUSE_S)
+
+    def _repeat(self, command: _Command) -> None:
+        self._paused.discard(command)
+        if not command.future.done():
+            self._enqueue(command)
 
     async def aclose(self) -> None:
-        for task in list(self._senders):
-            task.cancel()
-        await asyncio.gather(*self._senders, return_exceptions=True)
-        for command in self._waiting:
-            command.future.cancel()
+        """Whoever still waits for an answer is cancelled."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.gather(self._connecting, return_exceptions=True)
+        unanswered = await self._link.aclose() if self._link is not None else []
+        self._link = None
+        for request in [*unanswered, *self._waiting, *self._paused]:
+            if isinstance(request, _Command):
+                request.future.cancel()
+        self._waiting.clear()
         await self.redis.aclose()

@@ -10,5 +10,9 @@ from engine.store.store import Store
 async def open_store(settings: Settings, redis_url: str, *, patience_s: float | None) -> Store:
     """Connect and load the scripts. Raises StoreUnavailable, StoreUnsuitable."""
     store = Store(Connection(client(redis_url), patience_s), settings.partitions, settings.retention_s)
-    await store.open()
+    try:
+        await store.open()
+    except BaseException:
+        await store.connection.aclose()
+        raise
     return store

@@ -74,7 +74,7 @@ async def test_a_command_that_cannot_be_sent_fails_alone(connection: Connection)
     )
     assert (found[0], found[3]) == (b"OK", b"1")
     assert isinstance(found[1], UnicodeEncodeError)
-    assert isinstance(found[2], redis.DataError)
+    assert isinstance(found[2], TypeError)
     assert await connection.command("PING") == b"PONG"
 
 
