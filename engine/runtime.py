@@ -21,7 +21,7 @@ from engine.store import keys as k
 from engine.store.connection import Connection, client
 from engine.store.opening import open_store
 from engine.store.store import Entry, Store
-from engine.store.tail import HEAL_S, Ear, Tail
+from engine.store.tail import HEAL_S, Ear, Tail, is_turning_point
 from engine.store.waker import Waker
 from engine.views import OpenItem, SessionView, TurnView
 
@@ -101,9 +101,18 @@ class Runtime:
                 if view.state == "waiting" and not hears_active:
                     hears_active = await self._hear_active(stack, ear, tenant, view)
                     continue
-                await ear.wait(min(left_s, HEAL_S))
-                ear.overflowed = False
-                ear.take()
+                await self._turning_point(ear, min(left_s, HEAL_S))
+
+    @staticmethod
+    async def _turning_point(ear: Ear, wait_s: float) -> None:
+        """Wait for an event with which a turn stops, for anything missed, or until the time is up. A turn's other
+        events are no reason to read it again."""
+        deadline = time.monotonic() + wait_s
+        while await ear.wait(deadline - time.monotonic()):
+            missed, ear.overflowed = ear.overflowed, False
+            heard = ear.take()
+            if missed or any(is_turning_point(entry.event) for entry in heard):
+                return
 
     async def _hear_active(self, stack: contextlib.ExitStack, ear: Ear, tenant: str, view: TurnView) -> bool:
         """A waiting turn's news is that of the turn before it: hear that as well."""

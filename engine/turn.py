@@ -51,16 +51,21 @@ class Turn:
         self.hand_back = False  # set from outside: give the turn back at the next commit
         self._records: list[Record] = []
         self._events: list[Event] = []
+        self._messages: list[Message] | None = None
         self._n_events = claim.n_events
         self._n_log = claim.n_log
         self._committing = asyncio.Lock()
 
     def messages(self) -> list[Message]:
-        """The provider's view of the session up to now."""
-        return messages_of([self.state], self.history)
+        """The provider's view of the session up to now; projected once for the budget and the call."""
+        if self._messages is None:
+            self._messages = messages_of([self.state], self.history)
+        return self._messages
 
     def draft(self, draft: Draft) -> None:
         """Take a draft into the state; it becomes durable with the next commit."""
+        if draft.records:
+            self._messages = None
         for record in draft.records:
             stamped = record | {"turn": self.terms.turn_id}
             self._records.append(stamped)

@@ -70,7 +70,9 @@ class TurnSlots:
         """Claim due turns until the slots are full or nothing is due; returns when the slots that this call opened
         are empty again."""
         mine: set[asyncio.Task[None]] = set()
-        while self.free() and (claim := await self._claim()):
+        more = True
+        while more and self.free() and (claim := await self._claim()):
+            more = claim.more or len(self._store.partitions) > 1
             slot = asyncio.create_task(self._fill(claim), name="slot")
             self._slots.add(slot)
             slot.add_done_callback(self._slots.discard)
@@ -138,7 +140,7 @@ class TurnSlots:
         return any(ref not in self._turns or not self._turns[ref].made_progress for ref in self._suspects)
 
     async def _fill(self, first: Claim) -> None:
-        """One slot: run the turn, then the next one that is due, until there is none."""
+        """One slot: run the turn, then whatever could not be claimed because of it, until there is none."""
         claim: Claim | None = first
         while claim:
             run = asyncio.create_task(self._run(claim), name=f"turn {claim.turn_id}")
@@ -147,10 +149,18 @@ class TurnSlots:
                 await asyncio.wait((run,))
             finally:
                 run.cancel()
+                held_back = self._held_back(claim)
                 self._running.pop(claim.ref, None)
                 self._turns.pop(claim.ref, None)
                 self._suspects.discard(claim.ref)
-            claim = await self._claim()
+            claim = await self._claim() if held_back else None
+
+    def _held_back(self, claim: Claim) -> bool:
+        """Can there be a due turn that was not claimed because of this one? Others have wake-ups of their own."""
+        turn = self._turns.get(claim.ref)
+        if turn is None or not turn.left or turn.next_turn:
+            return True  # it was lost and may be due again, or it made the next one of its session due
+        return not self.free() or claim.ref in self._suspects or self._settings.max_running_per_tenant > 0
 
     async def _run(self, claim: Claim) -> None:
         keys = self._keys_of(claim)

@@ -47,6 +47,7 @@ class Claim:
     n_events: int
     n_log: int
     log: list[Json]
+    more: bool = False  # another turn may be due
 
     @property
     def turn_id(self) -> str:
@@ -190,7 +191,7 @@ class Store:
         )
         if reply[0] != b"OK":
             return reply[0].decode()  # type: ignore[no-any-return]
-        _, ref, session, flat, n_events, n_log, log = reply
+        _, ref, session, flat, n_events, n_log, log, more = reply
         return Claim(
             token,
             ref.decode(),
@@ -199,6 +200,7 @@ class Store:
             n_events,
             n_log,
             [orjson.loads(record) for record in log],
+            bool(more),
         )
 
     async def commit(self, keys: Keys, commit: Commit) -> str:

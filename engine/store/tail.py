@@ -31,6 +31,14 @@ def is_done(event: bytes) -> bool:
     return event.startswith(b'{"type":"done"')
 
 
+_TURNING_POINTS = (b'{"type":"done"', b'{"type":"approval:pending"', b'{"type":"question:pending"')
+
+
+def is_turning_point(event: bytes) -> bool:
+    """Does the turn stop with this event: over, or waiting for a person?"""
+    return event.startswith(_TURNING_POINTS)
+
+
 class Ear:
     """One reader's buffer of news about one turn."""
 

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 ready  2 running  3 beats  4 claims
 -- ARGV  1 prefix  2 worker  3 token  4 most running turns per tenant (0: no limit)  5 '1' if a suspect may be taken
--- Answers  OK <T> <S> hash-of-turn n_events base log... | NONE | UNKNOWN_WORKER (beat first)
+-- Answers  OK <T> <S> hash-of-turn n_events n_log log more(1: another turn may be due) | NONE | UNKNOWN_WORKER (beat first)
 -- Repeating it with the same token answers with the same turn while it runs. One claim of a worker at a time.
 
 local prefix, worker, token, limit = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -19,7 +19,7 @@ local function answer(ref)
   local base = tonumber(redis.call('HGET', prefix .. 's:' .. session, 'base') or 0)
   local log = prefix .. 's:' .. session .. ':log'
   return {'OK', ref, session, redis.call('HGETALL', key), redis.call('XLEN', key .. ':ev'), redis.call('LLEN', log),
-    redis.call('LRANGE', log, base, -1)}
+    redis.call('LRANGE', log, base, -1), redis.call('ZCOUNT', KEYS[1], '-inf', now_ms()) > 0 and 1 or 0}
 end
 
 local last = redis.call('HGET', KEYS[4], worker)
