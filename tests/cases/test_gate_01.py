@@ -10,7 +10,7 @@ from typing import Any
 from tests.cases.client import Client, types_of
 from tests.cases.conversations import requests_about, results_in
 from tests.cases.ledger import asks, says, use
-from tests.cases.product import case
+from tests.cases.product import Product, case
 
 READ, ADD, WIPE = (
     use("toolu_r", "read_note"),
@@ -52,56 +52,61 @@ async def test_a_rule_that_denies_one_call_cancels_the_batch_before_a_person_is_
         assert (answer.json()["text"], answer.json().get("stopReason")) == ("All settled.", None)
 
 
-async def test_nothing_of_a_batch_runs_before_its_approval_and_each_call_runs_once_after_it(
+async def test_nothing_of_a_batch_runs_before_its_approval_which_outlives_every_worker(
     redis_url: str, tmp_path: Path
 ) -> None:
     async with case(redis_url, tmp_path, SCRIPTS, workers=2) as product:
-        parked = (await product.client.say("s", "two", wait_s=60)).json()
-        # "When parked, kill and restart every worker. DECIDE allow."
+        # 2 and 3. "The same script without its last call. SAY." - in one session to deny, in another to allow.
+        to_deny = (await product.client.say("denied", "two", wait_s=60)).json()
+        to_allow = (await product.client.say("allowed", "two again", wait_s=60)).json()
+        # "When parked, kill and restart every worker."
         product.kill(*product.workers)
         product.start(apis=0, workers=2)
 
         # 2: "while parked, one open item, no begin and no read in the ledger."
-        assert [item["id"] for item in await product.client.pending()] == [parked["id"]]
+        for session, parked in (("denied", to_deny), ("allowed", to_allow)):
+            assert [item["id"] for item in await product.client.pending(session)] == [parked["id"]]
         assert product.ledger.lines == []
-        decided = await product.client.decide(parked["id"], "allow", by="kim")
-        turn = await product.client.settled(parked["turnId"], "done")
-        # "After: read once, begin k1 once, ..."
-        assert decided.status_code in (200, 202)
-        assert (product.ledger.count("read"), product.ledger.count("begin k1")) == (1, 1)
-        assert len(product.ledger.lines) == 3  # and the end of k1: nothing else
-        # "... two results in call order."
-        _, second = requests_about(product.fake.requests, "two")
-        assert [(id_, text) for id_, text, _ in results_in(second)] == [
-            ("toolu_r", "the note says hi"), ("toolu_k", "added k1"),
-        ]  # fmt: skip
-        assert (turn["text"], turn.get("stopReason")) == ("All settled.", None)
+        await a_denial_ends_the_turn_and_the_session_goes_on(product, to_deny)
+        await an_approval_lets_each_call_run_once(product, to_allow)
 
 
-async def test_a_person_who_denies_one_call_ends_the_turn_and_the_session_goes_on(
-    redis_url: str, tmp_path: Path
-) -> None:
-    async with case(redis_url, tmp_path, SCRIPTS, workers=2) as product:
-        parked = (await product.client.say("s", "two", wait_s=60)).json()
-        product.kill(*product.workers)
-        product.start(apis=0, workers=2)
-        await product.client.decide(parked["id"], "deny", reason="not this month", by="kim")
-        turn = await product.client.settled(parked["turnId"], "done")
+async def a_denial_ends_the_turn_and_the_session_goes_on(product: Product, parked: dict[str, Any]) -> None:
+    # 3. "As 2, but DECIDE deny with a reason."
+    await product.client.decide(parked["id"], "deny", reason="not this month", by="kim")
+    turn = await product.client.settled(parked["turnId"], "done")
 
-        # 3: "ledger empty;"
-        assert product.ledger.lines == []
-        # "loop:denied, then done with stopReason denied;"
-        denied, done = turn["events"][-2:]
-        assert (denied["type"], denied["deniedTools"]) == ("loop:denied", ["ledger_add"])
-        assert (done["type"], done["stopReason"]) == ("done", "denied")
-        # "the next message of the session works, ..."
-        next_one = await product.client.say("s", "hello", wait_s=60)
-        assert (next_one.status_code, next_one.json()["text"]) == (200, "Hello to you.")
-        # "... and the model then sees a result for every call." (and the person's reason)
-        (request,) = requests_about(product.fake.requests, "hello")
-        results = {id_: text for id_, text, _ in results_in(request)}
-        assert list(results) == ["toolu_r", "toolu_k"]
-        assert "not this month" in results["toolu_k"]
+    # 3: "ledger empty;"
+    assert product.ledger.lines == []
+    # "loop:denied, then done with stopReason denied;"
+    denied, done = turn["events"][-2:]
+    assert (denied["type"], denied["deniedTools"]) == ("loop:denied", ["ledger_add"])
+    assert (done["type"], done["stopReason"]) == ("done", "denied")
+    # "the next message of the session works, ..."
+    next_one = await product.client.say("denied", "hello", wait_s=60)
+    assert (next_one.status_code, next_one.json()["text"]) == (200, "Hello to you.")
+    # "... and the model then sees a result for every call." (and the person's reason)
+    (request,) = requests_about(product.fake.requests, "hello")
+    results = {id_: text for id_, text, _ in results_in(request)}
+    assert list(results) == ["toolu_r", "toolu_k"]
+    assert "not this month" in results["toolu_k"]
+
+
+async def an_approval_lets_each_call_run_once(product: Product, parked: dict[str, Any]) -> None:
+    # 2. "DECIDE allow."
+    decided = await product.client.decide(parked["id"], "allow", by="kim")
+    turn = await product.client.settled(parked["turnId"], "done")
+
+    assert decided.status_code == 202
+    # 2: "After: read once, begin k1 once, ..." and the end of k1: nothing else
+    assert (product.ledger.count("read"), product.ledger.count("begin k1")) == (1, 1)
+    assert len(product.ledger.lines) == 3
+    # "... two results in call order."
+    _, second = requests_about(product.fake.requests, "two again")
+    assert [(id_, text) for id_, text, _ in results_in(second)] == [
+        ("toolu_r", "the note says hi"), ("toolu_k", "added k1"),
+    ]  # fmt: skip
+    assert (turn["text"], turn.get("stopReason")) == ("All settled.", None)
 
 
 async def test_the_approvals_of_a_batch_come_up_one_at_a_time_in_call_order(redis_url: str, tmp_path: Path) -> None:
