@@ -21,7 +21,7 @@ from protocol.errors import InvalidRequest, KeyReused, NotFound, SessionBusy, To
 from protocol.json_text import canonical, dumps
 
 _ALPHABET = string.ascii_letters + string.digits
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 LONGEST_SESSION_ID = 256
 
 OnBusy = Literal["queue", "reject", "interrupt"]
@@ -138,4 +138,4 @@ def check_session_id(session_id: str) -> None:
     if not 0 < len(session_id) <= LONGEST_SESSION_ID:
         raise InvalidRequest(f"sessionId: must have 1 to {LONGEST_SESSION_ID} characters")
     if _CONTROL.search(session_id) or "/" in session_id:
-        raise InvalidRequest("sessionId: must not hold control characters, line breaks or a slash")
+        raise InvalidRequest("sessionId: must not hold control characters, line breaks, lone surrogates or a slash")
