@@ -30,6 +30,7 @@ from workers.sweep import Sweep
 
 log = structlog.get_logger("workers")
 
+LAST_WORDS_S = 3.0  # a worker that stops waits no longer than this for a store that does not answer
 NOT_HERE_DELAY_MS = 5000  # a turn that this worker cannot run is due again after this, for one that can
 
 
@@ -95,12 +96,18 @@ class TurnSlots:
             slot.cancel()
         await asyncio.gather(*self._slots, return_exceptions=True)
         await self._beat.stop()  # or its counter would come back
-        with contextlib.suppress(StoreUnavailable):
-            async with self._claiming:  # a claim that is still under way brings one more to give back
-                left |= self._running.keys()
-                for keys in self._store.partitions:
-                    await self._store.release(keys, self.name, "own", deaths=0, own=list(left))
-                    await self._store.connection.command("HDEL", keys.beats, self.name)
+        try:
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self._leave(left)
+        except TimeoutError:
+            log.warning("the store does not answer; the turns of this worker are left to the others' sweep")
+
+    async def _leave(self, left: set[str]) -> None:
+        async with self._claiming:  # a claim that is still under way brings one more to give back
+            left |= self._running.keys()
+            for keys in self._store.partitions:
+                await self._store.release(keys, self.name, "own", deaths=0, own=list(left))
+                await self._store.connection.command("HDEL", keys.beats, self.name)
         await self._waker.wake_if_idle("handed back")
 
     async def aclose(self) -> None:
