@@ -230,7 +230,16 @@ def _end(folder: Path, pid: int) -> None:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return  # it has ended already; its number may belong to somebody else by now
         os.kill(pid, signal.SIGTERM)
-        _lock_within(lock, time.monotonic() + READY_S, "the server does not end in", folder)
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            # Another command of the folder may have started it again and hold the lock for as long as it likes.
+            if (record := _read_record(folder)) is None or record["pid"] != pid:
+                return
+            time.sleep(_POLL_S)
+    raise StoreUnavailable(f"the server of {folder} (process {pid}) does not end: end that process")
 
 
 def _ping(path: Path) -> Literal["ready", "loading", "away"]:

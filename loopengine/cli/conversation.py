@@ -24,7 +24,7 @@ from loopengine.cli.options import Where
 from loopengine.cli.streams import Output, say
 from protocol.errors import AlreadyDecided, InvalidRequest, ItemClosed, ItemExpired, NotFound, TurnGone
 
-_PENDING = ("approval:pending", "question:pending")
+PENDING = ("approval:pending", "question:pending")
 _LOOK_S = 0.2
 
 
@@ -63,7 +63,7 @@ class Conversation:
                     return exits.of_stop_reason(event.get("stopReason"))
                 if self._output.problem and entry.n > 1 and not self.worker.is_working:
                     return exits.CLOSED_PIPE  # somebody else runs it, and nobody reads here
-                if event["type"] in _PENDING and not await self._get_past(turn_id, event["id"]):
+                if event["type"] in PENDING and not await self._get_past(turn_id, event["id"]):
                     return exits.WAITING
         return exits.FAILED
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+import orjson
+
 from engine.runtime import Decision, Runtime
 from engine.views import OpenItem
 from loopengine.cli import asking
-from loopengine.cli.conversation import Conversation, converse, how_to_decide
+from loopengine.cli.conversation import PENDING, Conversation, converse, how_to_decide
 from loopengine.cli.narration import arguments
 from loopengine.cli.options import Where
 from loopengine.cli.queries import query
@@ -68,6 +70,15 @@ def decide(
         decided = await talk.runtime.settle(talk.tenant, item_id, decision)
         if not decided.applied:
             say(f"{item_id} was already decided like this by {decided.decision['by']} at {decided.decision['at']}")
-        return await talk.follow(decided.turn_id, decided.n_events)
+        return await talk.follow(decided.turn_id, await _shown_until(talk, decided.turn_id, item_id))
 
     return converse(where, output, as_json, settle)
+
+
+async def _shown_until(talk: Conversation, turn_id: str, item_id: str) -> int:
+    """Number of the event that put the item up: what is behind it came of the decision, whoever made it and when."""
+    for entry in await talk.runtime.events(talk.tenant, turn_id):
+        event = orjson.loads(entry.event)
+        if event["type"] in PENDING and event["id"] == item_id:
+            return entry.n
+    return 0

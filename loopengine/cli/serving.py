@@ -49,7 +49,7 @@ async def _first_beat(runtime: Runtime) -> None:
     worker that does not come is started again, and turns are kept until it does."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(_FIRST_BEAT_S):
-            while not await runtime.workers_alive():
+            while not await runtime.workers_alive():  # noqa: ASYNC110 -- nothing tells of a first beat
                 await asyncio.sleep(_LOOK_S)
 
 

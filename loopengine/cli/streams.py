@@ -6,7 +6,6 @@ ends up on stderr, and stderr itself never raises: a full disk or a closed termi
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import errno
 import fcntl
@@ -77,6 +76,8 @@ class Output:
 
     @staticmethod
     async def _room(fd: int) -> None:
+        import asyncio  # costs --help more than everything else here
+
         loop = asyncio.get_running_loop()
         room = asyncio.Event()
         loop.add_writer(fd, room.set)
@@ -109,6 +110,9 @@ def take_stdout() -> Output:
     talk_encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
     talk = io.TextIOWrapper(_Stderr(), talk_encoding, "backslashreplace", line_buffering=True, write_through=True)
     sys.stdout = sys.stderr = talk
+    # None where the descriptor was closed, which breaks whoever trusts these to be files.
+    sys.__stdout__ = sys.__stdout__ or talk  # type: ignore[misc]
+    sys.__stderr__ = sys.__stderr__ or talk  # type: ignore[misc]
     return Output(fd, encoding)
 
 
