@@ -18,7 +18,7 @@ from tests.fake_provider.script import Entry, latest_text
 MESSAGES = 10
 SESSIONS = ("plain", "parked", "cancelled")
 RULES = ["{tool: ledger_add, decision: allow}", "{tool: failing_add, decision: ask}"]
-WORK_S = 0.1
+WORK_S = 0.05
 """In the model and again in the tool; the case's turns of 2 s would show the same more slowly."""
 
 

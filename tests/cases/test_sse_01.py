@@ -16,7 +16,7 @@ from tests.cases.ledger import AGENT, asks, says, use
 from tests.cases.product import Product, case
 
 STEPS, CALLS = 7, 10
-LEAST_EVENTS, LEAST_CUTS = 300, 100
+LEAST_EVENTS, LEAST_CUTS, MOST_CUTS = 300, 100, 1000
 HEARTBEATS = {"LOOPENGINE_HEARTBEAT_SECONDS": "0.2"}
 
 
@@ -69,6 +69,7 @@ async def test_a_client_that_is_cut_again_and_again_has_every_event_once_and_in_
         joined: list[Frame] = []
         cuts = 0
         while not joined or joined[-1].event != "done":
+            assert cuts < MOST_CUTS, joined
             client = product.apis[cuts % 2].client
             cursor = joined[-1].id if joined else ""
             joined += await read(client, "s", cursor, chance.randint(1, 4))

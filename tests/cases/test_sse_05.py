@@ -9,13 +9,15 @@ import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import redis
 
+from tests.api.service import running_api, settings_for
 from tests.cases.client import types_of
 from tests.cases.ledger import AGENT, says, use
-from tests.cases.product import Product, case
+from tests.cases.product import TENANT, Product, case
 from tests.processes import eventually, eventually_async
 
 RULES = ["{tool: ledger_add, decision: allow}", "{tool: failing_add, decision: ask}"]
@@ -59,8 +61,8 @@ class Listener:
         self._writer.transport.abort()
 
 
-async def listen(product: Product, method: str, path: str, body: dict[str, str] | None = None) -> Listener:
-    url = urlsplit(product.client.url)
+async def listen(base_url: str, method: str, path: str, body: dict[str, str] | None = None) -> Listener:
+    url = urlsplit(base_url)
     assert url.hostname
     reader, writer = await asyncio.open_connection(url.hostname, url.port)
     data = json.dumps(body).encode() if body is not None else b""
@@ -82,7 +84,7 @@ async def test_a_turn_ends_as_if_its_listener_had_stayed(redis_url: str, tmp_pat
         # (d) RST instead of FIN, (e) while parked."
         stream = f"/agents/{AGENT}/messages/stream"
         listeners = [
-            await listen(product, "POST", stream, {"message": f"slow {n}", "sessionId": f"s{n}"})
+            await listen(product.client.url, "POST", stream, {"message": f"slow {n}", "sessionId": f"s{n}"})
             for n in range(len(WAYS))
         ]
         await eventually_async(lambda: has_session(product, "s0"))
@@ -111,7 +113,9 @@ async def test_a_turn_ends_as_if_its_listener_had_stayed(redis_url: str, tmp_pat
             assert (product.ledger.count(f"begin k{n}"), product.ledger.count(f"end k{n}")) == (1, 1)
 
         # 4. "Blocking `SAY` (wait) with the client gone after 1 s." (When its tool runs: that is in the middle of it.)
-        caller = await listen(product, "POST", f"/agents/{AGENT}/messages", {"message": "wait", "sessionId": "w"})
+        caller = await listen(
+            product.client.url, "POST", f"/agents/{AGENT}/messages", {"message": "wait", "sessionId": "w"}
+        )
         await asyncio.to_thread(eventually, lambda: product.ledger.count("begin wait"))
         caller.leave()
         turn_id = (await product.client.show("w"))["turnId"]
@@ -120,35 +124,39 @@ async def test_a_turn_ends_as_if_its_listener_had_stayed(redis_url: str, tmp_pat
 
 
 async def test_nothing_is_left_of_listeners_who_went(redis_url: str, tmp_path: Path) -> None:
-    env = {"LOOPENGINE_HEARTBEAT_SECONDS": str(HEARTBEAT_S)}
-    async with case(redis_url, tmp_path, SCRIPTS, rules=RULES, env=env) as product:
+    async with case(redis_url, tmp_path, SCRIPTS, rules=RULES) as product:
         parked = (await product.client.say("p", "park", wait_s=60)).json()
-        tail = f"/agents/{AGENT}/sessions/p/stream"
-        async with listening(product, tail):
-            pass  # the API's connections to Redis are open now, and it keeps them
-        await eventually_async(lambda: same(sockets(product), 0))
-        before = connections(redis_url)
+        settings = settings_for(
+            tmp_path / "agents", tenant=TENANT, environment="test", heartbeat_s=HEARTBEAT_S, redis_url=redis_url
+        )
+        # One more API, in this process, where its tasks can be counted.
+        async with running_api(redis_url, settings) as service:
+            async with listening(service.url):
+                pass  # its connections to Redis are open now, and it keeps them
+            await service.audiences(0)
+            before, tasks = connections(redis_url), asyncio.all_tasks()
 
-        async with listening(product, tail) as listeners:
-            assert sockets(product) == LISTENERS
-            # One subscription serves them all.
-            assert connections(redis_url) <= before + 1
-            # Half of them leave by FIN, the others by RST: the turn is parked, and nothing is sent that could fail.
-            for n, listener in enumerate(listeners):
-                listener.leave(reset=n % 2 == 1)
-            # "The API drops its Redis connection and tasks for that client within two heartbeats (count with
-            # `CLIENT LIST`)." Its sockets are closed by the very tasks that served them.
-            await eventually_async(lambda: same(sockets(product), 0), within_s=2 * HEARTBEAT_S)
-            await eventually_async(lambda: same(connections(redis_url) <= before, True), within_s=2 * HEARTBEAT_S)
+            async with listening(service.url) as listeners:
+                # One subscription serves them all.
+                assert connections(redis_url) <= before
+                assert len(asyncio.all_tasks() - tasks) >= LISTENERS
+                # Half of them leave by FIN, the others by RST: the turn is parked, and nothing is sent that could fail.
+                for n, listener in enumerate(listeners):
+                    listener.leave(reset=n % 2 == 1)
+                # "The API drops its Redis connection and tasks for that client within two heartbeats (count with
+                # `CLIENT LIST`)."
+                await eventually_async(lambda: dropped(tasks), within_s=2 * HEARTBEAT_S)
+                assert connections(redis_url) <= before
 
         # "the worker is not slowed": it runs the turn on as if nobody had ever listened.
         assert (await product.client.decide(parked["id"], "allow", by="kim", wait_s=60)).status_code == 200
 
 
 @asynccontextmanager
-async def listening(product: Product, path: str) -> AsyncIterator[list[Listener]]:
-    """Listeners of a turn that is parked, all of them served."""
-    listeners = [await listen(product, "GET", path) for _ in range(LISTENERS)]
+async def listening(base_url: str) -> AsyncIterator[list[Listener]]:
+    """Listeners of the turn that is parked, all of them served."""
+    path = f"/agents/{AGENT}/sessions/p/stream"
+    listeners = [await listen(base_url, "GET", path) for _ in range(LISTENERS)]
     await asyncio.gather(*(listener.hear(b"approval:pending") for listener in listeners))
     try:
         yield listeners
@@ -157,18 +165,9 @@ async def listening(product: Product, path: str) -> AsyncIterator[list[Listener]
             listener.leave()
 
 
-async def same(found: object, expected: object) -> bool:
-    return found == expected
-
-
-def sockets(product: Product) -> int:
-    """Connections of bare listeners that the API process holds, half-closed ones too."""
-    port = urlsplit(product.client.url).port or 0
-    own_pool = 1  # the case's own client keeps its connection
-    established, close_wait = "01", "08"
-    lines = Path(f"/proc/{product.apis[0].process.pid}/net/tcp").read_text().splitlines()[1:]
-    held = [line for line in map(str.split, lines) if line[1].endswith(f":{port:04X}")]
-    return sum(1 for line in held if line[3] in (established, close_wait)) - own_pool
+async def dropped(tasks: set[asyncio.Task[Any]]) -> bool:
+    """No task is there that was not there before."""
+    return not asyncio.all_tasks() - tasks
 
 
 def connections(redis_url: str) -> int:

@@ -11,6 +11,7 @@ from tests.cases.ledger import asks, says, use
 from tests.cases.product import case
 
 STEPS = 4
+MOST = 100  # more events than the turn can have
 SCRIPT = [
     *(asks(use(f"toolu_{step}", "read_note"), use(f"toolu_{step}b", "read_note"), sleep=0.2) for step in range(STEPS)),
     asks(use("toolu_add", "ledger_add", key="k", secs=0.2)),
@@ -22,6 +23,7 @@ async def cut_after_every_event(client: Client, session: str) -> list[Frame]:
     """TAIL for one event at a time, each time with the id of the last one."""
     frames: list[Frame] = []
     while not frames or frames[-1].event != "done":
+        assert len(frames) < MOST, frames
         frames += await client.tail(session, frames[-1].id if frames else None, most=1)
     return frames
 
