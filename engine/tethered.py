@@ -33,6 +33,11 @@ except OSError as problem:
 """
 
 
+TETHER_SIGNAL = signal.SIGHUP
+"""For children to which a second SIGTERM means "at once": the kernel sends the death signal once for each thread of
+the parent that the child was handed on to, so it must be one that may come twice."""
+
+
 def start_tethered(
     command: Sequence[str],
     *,

@@ -92,7 +92,8 @@ class Listener:
         while (self._free() <= 0 or self._suspended) and not self._stopping:
             self._jobs.ended.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._jobs.ended.wait(), _FULL_PAUSE_S)
+                async with asyncio.timeout(_FULL_PAUSE_S):
+                    await self._jobs.ended.wait()
 
     async def _stop_taking(self, taking: asyncio.Task[None]) -> None:
         # A blocking read that is cut off may pop a job whose id nobody gets. So the server is asked to end it, and
@@ -101,7 +102,8 @@ class Listener:
         for _ in range(int(_LAST_WORDS_S / _FULL_PAUSE_S)):
             if self._queue_client_id is not None:
                 with contextlib.suppress(RedisError, OSError):
-                    await asyncio.wait_for(self._commands.client_unblock(self._queue_client_id), _LAST_WORDS_S)
+                    async with asyncio.timeout(_LAST_WORDS_S):
+                        await self._commands.client_unblock(self._queue_client_id)
             if (await asyncio.wait({taking}, timeout=_FULL_PAUSE_S))[0]:
                 return
 
@@ -137,4 +139,5 @@ class Listener:
             self._beat_now.clear()
             self._suspended = bool(await self._books.do(self._rq.beat))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._beat_now.wait(), HEARTBEAT_S)
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._beat_now.wait()

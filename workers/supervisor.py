@@ -18,7 +18,7 @@ from types import FrameType
 import structlog
 
 from engine.settings import Settings
-from engine.tethered import start_tethered
+from engine.tethered import TETHER_SIGNAL, start_tethered
 from protocol.errors import OperatorError
 from workers.naming import new_worker_name
 
@@ -26,6 +26,7 @@ log = structlog.get_logger("workers")
 
 _SHORT_LIFE_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_STOPS = (signal.SIGTERM, signal.SIGINT, TETHER_SIGNAL)
 _AFTER_DRAIN_S = 10.0
 """A child that is still there this long after its time to drain hangs."""
 
@@ -35,7 +36,7 @@ def run_supervisor(settings: Settings, processes: int, command: Sequence[str], r
 
     ``release(name)`` gives back the turns of a child that died; it may raise OperatorError, then the sweep does it
     after the lease. The first signal is passed on and the children's ends are awaited (0), a second kills them (1).
-    If this process is killed, its children get SIGTERM. Must be called from the main thread.
+    If this process is killed, its children stop as after SIGTERM. Must be called from the main thread.
     """
     assert threading.current_thread() is threading.main_thread(), "children end with the thread that started them"
     return _Supervisor(processes, list(command), release, settings.drain_s + _AFTER_DRAIN_S).run()
@@ -85,7 +86,7 @@ class _Supervisor:
 
     def _start(self, place: _Place) -> None:
         place.name = new_worker_name()
-        place.child = start_tethered([*self.command, "--name", place.name])
+        place.child = start_tethered([*self.command, "--name", place.name], death_signal=TETHER_SIGNAL)
         place.started_at = time.monotonic()
         log.info("worker process started", worker=place.name, pid=place.child.pid)
 
@@ -123,20 +124,20 @@ class _Supervisor:
 
 @contextmanager
 def _woken_by_signals(received: list[int]) -> Iterator[Callable[[float | None], None]]:
-    """SIGTERM and SIGINT are noted in ``received``; these and SIGCHLD end the wait that this gives.
+    """SIGTERM, SIGINT and the tether's signal are noted in ``received``; they and SIGCHLD end the wait that this gives.
 
     The wakeup descriptor makes that exact: a signal that comes before the wait ends it as well.
     """
 
     def note(number: int, _frame: FrameType | None) -> None:
-        if number != signal.SIGCHLD:
+        if number in (signal.SIGTERM, signal.SIGINT) or (number == TETHER_SIGNAL and not received):
             received.append(number)
 
     reader, writer = os.pipe()
     os.set_blocking(reader, False)
     os.set_blocking(writer, False)
     before_fd = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD)}
+    before = {number: signal.signal(number, note) for number in (*_STOPS, signal.SIGCHLD)}
 
     def wait(timeout_s: float | None) -> None:
         if select.select([reader], [], [], timeout_s)[0]:

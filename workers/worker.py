@@ -16,6 +16,7 @@ from typing import Protocol
 import structlog
 
 from engine.settings import Settings
+from engine.tethered import TETHER_SIGNAL
 from protocol.errors import StoreUnavailable
 from workers.bookkeeping import Bookkeeping
 from workers.jobs import Jobs
@@ -100,14 +101,15 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
     received: list[signal.Signals] = []
 
     def on_signal(number: signal.Signals) -> None:
-        received.append(number)
+        if number != TETHER_SIGNAL:
+            received.append(number)
         if len(received) > 1:
             log.warning("second signal: the worker ends at once, its turns are taken up by others", signal=number.name)
             os._exit(1)
         stop.set()
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, TETHER_SIGNAL):
         loop.add_signal_handler(number, on_signal, number)
 
 
@@ -118,7 +120,8 @@ async def _register(books: Bookkeeping, queue: str, rq_url: str, name: str) -> A
         return rq
 
     with contextlib.suppress(TimeoutError):
-        rq = await asyncio.wait_for(books.do(open_and_register), _CONNECT_S)
+        async with asyncio.timeout(_CONNECT_S):
+            rq = await books.do(open_and_register)
         if rq is not None:
             return rq
     raise StoreUnavailable(

@@ -148,7 +148,7 @@ class Connection:
 
     async def _connect(self) -> None:
         pause_s = _FIRST_PAUSE_S
-        while True:
+        while not self._closed:
             try:
                 self._link = await Link.open(self.redis, self._on_break)
                 break

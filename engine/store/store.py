@@ -323,6 +323,10 @@ class Store:
         )
         return [entry_of(int(entry_id.split(b"-")[0]), fields[1]) for entry_id, fields in raw]
 
+    async def newest_entry(self, tenant: str, ref: str) -> Entry | None:
+        raw = await self.connection.command("XREVRANGE", self.keys_for(tenant).events(ref), "+", "-", "COUNT", 1)
+        return next((entry_of(int(entry_id.split(b"-")[0]), fields[1]) for entry_id, fields in raw), None)
+
     async def open_items(self, tenant: str, limit: int = 1000) -> list[str]:
         """Item ids, oldest first."""
         raw = await self.connection.command(

@@ -64,7 +64,8 @@ class Ear:
         """Until there is news; False when there was none in time."""
         if not self._entries and not self.overflowed:
             try:
-                await asyncio.wait_for(self._news.wait(), timeout_s)
+                async with asyncio.timeout(timeout_s):
+                    await self._news.wait()
             except TimeoutError:
                 return False
         return True
@@ -108,6 +109,8 @@ class Tail:
                         n, last = entry.n, entry
                         if is_done(entry.event):
                             return
+                    if last is None and await self._is_over(tenant, ref, n):
+                        return
                     stale, silent_s = False, 0.0
                 if not await ear.wait(min(idle_s, HEAL_S)):
                     silent_s += min(idle_s, HEAL_S)
@@ -129,6 +132,11 @@ class Tail:
     async def _holds(self, tenant: str, ref: str, entry: Entry) -> bool:
         page = await self.store.entries(tenant, ref, entry.n - 1, 1)
         return bool(page) and (page[0].n, page[0].writer) == (entry.n, entry.writer)
+
+    async def _is_over(self, tenant: str, ref: str, n: int) -> bool:
+        """Did the reader come with a place at (or behind) the end of the turn?"""
+        newest = await self.store.newest_entry(tenant, ref)
+        return newest is not None and newest.n <= n and is_done(newest.event)
 
     async def _behind(self, tenant: str, ref: str, after: int) -> AsyncIterator[Entry]:
         found = 0
@@ -160,7 +168,8 @@ class Tail:
         if self._listener is None:
             self._listener = asyncio.create_task(self._listen(), name="tail-listener")
         with contextlib.suppress(TimeoutError):  # without news the readers heal themselves from the stream
-            await asyncio.wait_for(self._listening.wait(), 1.0)
+            async with asyncio.timeout(1.0):
+                await self._listening.wait()
 
     async def _listen(self) -> None:
         pause_s = 0.05

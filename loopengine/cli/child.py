@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import structlog
 
-from engine.tethered import start_tethered
+from engine.tethered import TETHER_SIGNAL, start_tethered
 
 log = structlog.get_logger("loopengine.cli")
 
@@ -45,7 +45,7 @@ class Child:
         try:
             while True:
                 started = time.monotonic()
-                self._process = start_tethered(self._command)
+                self._process = start_tethered(self._command, death_signal=TETHER_SIGNAL)
                 code = await self._end_of(self._process)
                 if self._restarting:
                     self._restarting = False
@@ -70,7 +70,8 @@ class Child:
             return
         process.send_signal(signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._end_of(process), self._patience_s)
+            async with asyncio.timeout(self._patience_s):
+                await self._end_of(process)
             return
         log.warning("a process does not end and is killed; others go on with its turns", process=self.name)
         process.kill()
