@@ -40,7 +40,7 @@ demo: venv
 	@PATH="$(CURDIR)/$(BIN):$$PATH" LOOPENGINE_DEMO_AGENTS="$(CURDIR)/agents" sh docs/demo.sh
 
 test: venv
-	@$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n auto --basetemp=.tmp $(PYTEST_ARGS)
 
 check: venv
 	@$(BIN)/ruff format --check .
@@ -55,5 +55,5 @@ serve: venv
 	@$(BIN)/loopengine serve
 
 clean:
-	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .tmp build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -not -path './.loopengine/*' -prune -exec rm -rf {} +

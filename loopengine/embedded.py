@@ -229,7 +229,10 @@ def _end(folder: Path, pid: int) -> None:
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return  # it has ended already; its number may belong to somebody else by now
-        os.kill(pid, signal.SIGTERM)
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except ProcessLookupError:
+            return  # it ended, and another command holds the lock for starting it again
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             with contextlib.suppress(BlockingIOError):
@@ -239,7 +242,7 @@ def _end(folder: Path, pid: int) -> None:
             if (record := _read_record(folder)) is None or record["pid"] != pid:
                 return
             time.sleep(_POLL_S)
-    raise StoreUnavailable(f"the server of {folder} (process {pid}) does not end: end that process")
+        raise StoreUnavailable(f"the server of {folder} (process {pid}) does not end: end that process")
 
 
 def _ping(path: Path) -> Literal["ready", "loading", "away"]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +22,12 @@ _PRODUCT_VARIABLES = ("LOOPENGINE_", "REDIS_URL", "RQ_", "ANTHROPIC_", "OPENAI_"
 
 @pytest.fixture(scope="session", autouse=True)
 def _clean_environment() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        # Where sockets go whose folder's path is too long; their servers may be killed and cannot clean up.
+        tempfile.TemporaryDirectory(prefix="loop-", ignore_cleanup_errors=True) as sockets,
+    ):
+        patch.setenv("XDG_RUNTIME_DIR", sockets)
         for name in list(os.environ):
             if name.startswith(_PRODUCT_VARIABLES):
                 patch.delenv(name)
