@@ -39,7 +39,7 @@ def is_alive(pid: int) -> bool:
     """A zombie, dead and not yet reaped by its parent, is not alive."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
