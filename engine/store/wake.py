@@ -6,14 +6,9 @@ or late one changes nothing, because workers claim turns and a sweep wakes what 
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from datetime import UTC, datetime
-from importlib import resources
 from typing import Any
-
-from redis import asyncio as aioredis
-from redis.exceptions import NoScriptError
 
 JOB_FUNCTION = "workers.job.wake"
 """The one function that jobs of the queue may name. Named here, run (never imported by its name) in workers/."""
@@ -21,9 +16,6 @@ JOB_FUNCTION = "workers.job.wake"
 WAITING_LIMIT = 32
 _UNTAKEN_S = 24 * 3600  # later the sweep has long woken somebody; only keeps forgotten jobs from piling up
 _FAILED_S = 3600
-
-SOURCE = "#!lua\n" + (resources.files("engine.store") / "scripts" / "wake.lua").read_text()
-SHA = hashlib.sha1(SOURCE.encode()).hexdigest()
 
 Key = str
 Arg = str | bytes | int
@@ -57,7 +49,7 @@ class Wake:
         self.queue_key: Key = f"{Queue.redis_queue_namespace_prefix}{queue}"
 
     def command(self, turn_id: str, limit: int = WAITING_LIMIT) -> tuple[list[Key], list[Arg]]:
-        """KEYS and ARGV of one wake-up for ``SOURCE``; call again for another. ``turn_id`` is shown by RQ's tools.
+        """KEYS and ARGV of the script ``wake`` for one wake-up; call again for another. ``turn_id`` is shown by RQ's tools.
 
         Nothing is written while ``limit`` jobs or more wait.
         """
@@ -68,11 +60,3 @@ class Wake:
         for name, value in fields.items():
             args += (name, value)
         return [self.queue_key, self._queues_key, self._job_prefix + job_id], args
-
-    async def send(self, redis: aioredis.Redis, turn_id: str, limit: int = WAITING_LIMIT) -> bool:
-        """Write one wake-up; False: enough were waiting. Raises redis' own errors; repeating is harmless."""
-        keys, args = self.command(turn_id, limit)
-        try:
-            return bool(await redis.evalsha(SHA, len(keys), *keys, *args))
-        except NoScriptError:
-            return bool(await redis.eval(SOURCE, len(keys), *keys, *args))

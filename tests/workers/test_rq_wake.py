@@ -11,7 +11,9 @@ from rq.job import Job, JobStatus
 from rq.queue import Queue
 from rq.serializers import JSONSerializer
 
-from engine.store.wake import JOB_FUNCTION, Wake
+from engine.store.connection import Connection, client as redis_client
+from engine.store.wake import JOB_FUNCTION
+from engine.store.waker import Waker
 from workers import job as job_module
 
 
@@ -22,13 +24,20 @@ async def client(redis_url: str) -> AsyncIterator[aioredis.Redis]:
     await redis.aclose()
 
 
-async def test_a_wake_up_has_exactly_the_fields_that_rq_writes_itself(client: aioredis.Redis, redis_url: str) -> None:
+@pytest.fixture
+async def waker(redis_url: str) -> AsyncIterator[Waker]:
+    connection = Connection(redis_client(redis_url))
+    yield Waker(connection, connection, "q")
+    await connection.aclose()
+
+
+async def test_a_wake_up_has_exactly_the_fields_that_rq_writes_itself(waker: Waker, redis_url: str) -> None:
     with Redis.from_url(redis_url) as rq:
         queue = Queue("q", connection=rq, serializer=JSONSerializer)
         theirs = queue.enqueue(
             JOB_FUNCTION, job_timeout=-1, result_ttl=0, failure_ttl=3600, ttl=24 * 3600, description="wake-up: turn t_1"
         )
-        await Wake("q").send(client, "t_1")
+        await waker.wake("t_1")
         ours = queue.jobs[1]
         mine, rqs = rq.hgetall(ours.key), rq.hgetall(theirs.key)
         times = {b"created_at", b"enqueued_at"}
@@ -37,8 +46,8 @@ async def test_a_wake_up_has_exactly_the_fields_that_rq_writes_itself(client: ai
         assert abs(rq.ttl(ours.key) - rq.ttl(theirs.key)) <= 1
 
 
-async def test_rq_reads_a_wake_up_and_lists_its_queue(client: aioredis.Redis, redis_url: str) -> None:
-    assert await Wake("q").send(client, "t_1")
+async def test_rq_reads_a_wake_up_and_lists_its_queue(waker: Waker, redis_url: str) -> None:
+    await waker.wake("t_1")
     with Redis.from_url(redis_url) as rq:
         assert [queue.name for queue in Queue.all(rq)] == ["q"]
         queue = Queue("q", connection=rq, serializer=JSONSerializer)
@@ -48,10 +57,9 @@ async def test_rq_reads_a_wake_up_and_lists_its_queue(client: aioredis.Redis, re
         assert job.description == "wake-up: turn t_1"
 
 
-async def test_no_more_than_the_limit_wait_and_each_has_an_id_of_its_own(client: aioredis.Redis) -> None:
-    wake = Wake("q")
-    sent = [await wake.send(client, "t_1", limit=3) for _ in range(5)]
-    assert sent == [True, True, True, False, False]
+async def test_no_more_than_the_limit_wait_and_each_has_an_id_of_its_own(waker: Waker, client: aioredis.Redis) -> None:
+    for _ in range(5):
+        await waker.wake("t_1", limit=3)
     assert len(set(await client.lrange("rq:queue:q", 0, -1))) == 3
     assert len(await client.keys("rq:job:*")) == 3
 
