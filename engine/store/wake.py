@@ -49,9 +49,9 @@ class Wake:
         self.queue_key: Key = f"{Queue.redis_queue_namespace_prefix}{queue}"
 
     def command(self, turn_id: str, limit: int = WAITING_LIMIT) -> tuple[list[Key], list[Arg]]:
-        """KEYS and ARGV of the script ``wake`` for one wake-up; call again for another. ``turn_id`` is shown by RQ's tools.
+        """KEYS and ARGV of the script ``wake`` for one wake-up; call again for another.
 
-        Nothing is written while ``limit`` jobs or more wait.
+        ``turn_id`` is shown by RQ's tools. Nothing is written while ``limit`` jobs or more wait.
         """
         job_id = secrets.token_hex(16)
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
