@@ -79,6 +79,11 @@ class _Command:
         else:
             self.future.set_exception(ResponseError(text))
 
+    def look_at_clock(self) -> None:
+        """A Redis that is there and does not answer must not hold its callers for longer than one that is gone."""
+        if self.is_out_of_patience():
+            self.give_up(TimeoutError("no reply in time"))
+
     def is_out_of_patience(self) -> bool:
         return self.deadline is not None and time.monotonic() >= self.deadline
 
@@ -98,6 +103,9 @@ class _Load:
         self.packed = hiredis.pack_command(("SCRIPT", "LOAD", source))  # type: ignore[arg-type]
 
     def take(self, _reply: Any, /) -> None:
+        return
+
+    def look_at_clock(self) -> None:
         return
 
 

@@ -24,7 +24,13 @@ _READ_BYTES = 256 * 1024
 class Request(Protocol):
     packed: bytes
 
-    def take(self, _reply: Any, /) -> None: ...
+    def take(self, _reply: Any, /) -> None:
+        """The reply has come, perhaps after everybody stopped waiting for it."""
+        ...
+
+    def look_at_clock(self) -> None:
+        """Called once a second while the reply is due."""
+        ...
 
 
 class Link:
@@ -74,10 +80,12 @@ class Link:
                 while (reply := self._parser.gets()) is not False:
                     self._due.popleft().take(reply)
             raise ConnectionResetError("Redis closed the connection")
-        except (OSError, hiredis.HiredisError) as error:
+        except (OSError, hiredis.HiredisError, IndexError) as error:  # IndexError: a reply that nobody asked for
             self._break(error)
 
     def _look(self) -> None:
+        for request in self._due:
+            request.look_at_clock()
         if self._due and self._loop.time() - self._heard > self._reply_s:
             self._reading.cancel()
             self._break(TimeoutError(f"Redis did not answer for {self._reply_s:g} s"))

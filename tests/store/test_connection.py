@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +100,22 @@ async def test_a_command_whose_patience_is_over_says_that_redis_is_not_there(ser
     assert [type(error) for error in found] == [StoreUnavailable] * 5
     await asyncio.to_thread(server.revive)
     assert await connection.command("PING") == b"PONG"
+    await connection.aclose()
+
+
+async def test_a_redis_that_is_there_but_does_not_answer_is_not_waited_for_any_longer(server: EmbeddedStore) -> None:
+    connection = Connection(client(server.url), patience_s=0.1)
+    assert await connection.command("PING") == b"PONG"
+    os.kill(server.pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreUnavailable, match="no reply in time"):
+            await connection.command("SET", "late", "yes")
+    finally:
+        os.kill(server.pid, signal.SIGCONT)
+    connection.patience_s = 10.0
+    assert (
+        await connection.command("GET", "late") == b"yes"
+    )  # it was written all the same, and replies keep their order
     await connection.aclose()
 
 
