@@ -97,7 +97,8 @@ class Deciding:
 
     def _check_decision(self, item: OpenItem, decision: Decision) -> None:
         if (decision.what == "answer") != (item.kind == "question"):
-            way = "answer it with POST /questions/{id}/answer" if item.kind == "question" else "approve or deny it"
+            way = "answer it (POST /questions/{id}/answer, or `loopengine questions answer`)"
+            way = way if item.kind == "question" else "approve or deny it"
             raise InvalidRequest(f"{item.id} is {_article(item.kind)}: {way}")
         if decision.what != "answer":
             return

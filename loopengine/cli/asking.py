@@ -43,6 +43,8 @@ async def _ask_approval(item: OpenItem) -> Decision | None:
                 return Decision("deny", user_name(), item.card.get("digest"), reason or None)
             case "l" | "later":
                 return None
+            case _:
+                say("Type a to let it run, d to refuse it, l (or Ctrl-D) to decide later.")
     return None
 
 

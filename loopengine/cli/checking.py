@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from redis.exceptions import RedisError
 
 from engine.agents.registry import AgentRegistry
+from engine.rules.idle import idle_rules
 from engine.settings import Settings
 from engine.store.opening import open_store
 from loopengine.cli import exits
@@ -55,7 +56,7 @@ def _agents(registry: AgentRegistry, only: str | None) -> Iterator[Found]:
             pass  # its problem is listed
         except NotFound as error:
             here = ", ".join(sorted({*registry.names(), *problems})) or "none"
-            raise NotFound(f"{error}; agents in {registry.agents_dir}: {here}") from error
+            raise NotFound(f"{error}; those in {registry.agents_dir.absolute()}: {here}") from error
     for name, problem in problems.items():
         if only in (None, name):
             yield _located(f"agent {name}", problem)
@@ -76,6 +77,8 @@ def _models(registry: AgentRegistry, name: str) -> Iterator[Found]:
         yield Found(f"agent {name}", str(error))
     if not (loaded.folder / "actauth.yml").exists():
         yield Found(f"agent {name}", f"{loaded.folder}/actauth.yml is missing: every call is denied", is_problem=False)
+    for rule, words in idle_rules(loaded.rules.current(), loaded.tools):
+        yield Found(f"agent {name}", words, rule.file, rule.line, is_problem=False)
 
 
 def _located(about: str, problem: str) -> Found:

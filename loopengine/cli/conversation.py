@@ -19,7 +19,7 @@ from engine.views import OpenItem
 from loopengine.cli import asking, exits
 from loopengine.cli.deployment import Deployment, deployed, load_settings, opened
 from loopengine.cli.local_worker import LocalWorker
-from loopengine.cli.narration import narrated
+from loopengine.cli.narration import Narrator
 from loopengine.cli.options import Where
 from loopengine.cli.streams import Output, say
 from protocol.errors import AlreadyDecided, InvalidRequest, ItemClosed, ItemExpired, NotFound, TurnGone
@@ -41,6 +41,7 @@ class Conversation:
         self._output = output
         self._as_json = as_json
         self.where = where
+        self._narrator = Narrator()
 
     async def follow(self, turn_id: str, after: int = 0) -> int:
         """Show the events behind number ``after`` until the turn is done or waits for a person who is not here."""
@@ -71,7 +72,7 @@ class Conversation:
         if self._as_json:
             await self._output.record(raw)
             return
-        if line := narrated(event):
+        if line := self._narrator.tell(event):
             say(line)
         if event["type"] == "done" and event["text"]:
             await self._output.text(event["text"])

@@ -15,10 +15,20 @@ def arguments(args: Any) -> str:
     return json.dumps(args, ensure_ascii=False)
 
 
-def narrated(event: Event) -> str | None:
-    """None: nothing that a watcher needs to see."""
-    tell = _TELLING.get(event["type"])
-    return tell(event) if tell else None
+class Narrator:
+    """Tells the events of one turn, in their order."""
+
+    def __init__(self) -> None:
+        self._started: set[str] = set()
+
+    def tell(self, event: Event) -> str | None:
+        """None: nothing that a watcher needs to see."""
+        if event["type"] == "tool:started":
+            self._started.add(event["id"])
+        if event["type"] == "tool:result" and event["id"] not in self._started:
+            return _not_run(event)
+        tell = _TELLING.get(event["type"])
+        return tell(event) if tell else None
 
 
 def _budget(event: Event) -> str | None:
@@ -33,6 +43,12 @@ def _started(event: Event) -> str:
 
 def _result(event: Event) -> str:
     return f"tool     {event['id']} {event['tool']}: {event['statusText']}"
+
+
+def _not_run(event: Event) -> str:
+    """Of an error before the call ran only this event knows what it is; other calls' reasons the gate has told."""
+    detail = event.get("detailText")
+    return f"{_result(event)} {detail}" if detail and event["statusText"] == "Error." else _result(event)
 
 
 def _summary(event: Event) -> str:

@@ -7,12 +7,15 @@ from typing import Any
 import orjson
 
 from engine.runtime import Runtime
+from engine.tools.system import ASK_USER
 from engine.views import SessionView, TurnView
 from loopengine.cli.conversation import how_to_decide
-from loopengine.cli.narration import arguments, narrated
+from loopengine.cli.narration import Narrator, arguments
 from loopengine.cli.options import Where
 from loopengine.cli.queries import query
 from loopengine.cli.streams import Output, say
+
+UNDER_WAY = ("waiting", "queued", "running")
 
 
 def list_sessions(agent: str | None, limit: int, where: Where, output: Output, as_json: bool) -> int:
@@ -41,8 +44,17 @@ def show_session(agent: str, session_id: str, where: Where, output: Output, as_j
                 await output.text(line)
         for line in how_to_decide(view.item, where) if view.item else ():
             await output.text(line)
+        if view.turn_id is not None and view.state in UNDER_WAY:
+            note = (await runtime.turn(runtime.settings.tenant, view.turn_id)).note
+            await output.text(f"turn {view.turn_id} is {view.state}{f' ({note})' if note else ''}")
+            await output.text(_how_to_follow(view.turn_id, where))
 
     return query(where, output, print_it)
+
+
+def _how_to_follow(turn_id: str, where: Where) -> str:
+    """Following also runs the turn if no worker does."""
+    return f"follow: {where.command('turns', 'follow', turn_id)}"
 
 
 def _session_record(view: SessionView) -> dict[str, Any]:
@@ -61,9 +73,14 @@ def _session_record(view: SessionView) -> dict[str, Any]:
 
 def _spoken(message: dict[str, Any]) -> list[str]:
     lines = [f"{message['role']}: {message['text']}"] if message["text"] else []
-    return lines + [
-        f"  {call['tool']} {arguments(call['args'])}: {call['status']}" for call in message.get("calls", ())
-    ]
+    return lines + [_used(call) for call in message.get("calls", ())]
+
+
+def _used(call: dict[str, Any]) -> str:
+    """With what an error was and what a person answered: nothing else of the session says it."""
+    line = f"  {call['tool']} {arguments(call['args'])}: {call['status']}"
+    says = call.get("result") if call["status"] == "error" or call["tool"] == ASK_USER.name else None
+    return f"{line}, {' '.join(str(says).split())}" if says else line
 
 
 def cancel_session(agent: str, session_id: str, where: Where, output: Output, as_json: bool) -> int:
@@ -98,12 +115,14 @@ def show_turn(turn_id: str, where: Where, output: Output, as_json: bool) -> int:
             return
         note = f" ({view.note})" if view.note else ""
         await output.text(f"turn {view.turn_id} of session {view.session_id} with {view.agent}: {view.state}{note}")
-        for line in filter(None, map(narrated, events)):
+        for line in filter(None, map(Narrator().tell, events)):
             await output.text(line)
         if view.text:
             await output.text(view.text)
         for line in how_to_decide(view.item, where) if view.item else ():
             await output.text(line)
+        if view.state in UNDER_WAY:
+            await output.text(_how_to_follow(turn_id, where))
 
     return query(where, output, print_it)
 

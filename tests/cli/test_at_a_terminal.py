@@ -15,6 +15,7 @@ def test_a_person_sees_the_call_and_approves_it(shell: Shell) -> None:
         terminal.wait_for('orderId: "A-1001"')
         terminal.wait_for("[a]pprove, [d]eny or [l]ater?")
         terminal.type("what?\n")
+        terminal.wait_for("Type a to let it run")
         terminal.wait_for("[a]pprove, [d]eny or [l]ater?")
         terminal.type("a\n")
         terminal.wait_for(REFUNDED)

@@ -44,6 +44,37 @@ def test_a_mistake_in_a_file_is_named_with_its_line(shell: Shell, file: str, tex
     assert f"{file}:{line}: " in shell.run("check", "customer-service").text
 
 
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("{tool: issue_refnd, decision: deny}", "there is no tool 'issue_refnd' (did you mean 'issue_refund'?)"),
+        (
+            "{tool: 'issue_*', when: {amout: {gt: 100}}, decision: deny}",
+            "issue_* has no argument 'amout' (did you mean 'amount'?)",
+        ),
+    ],
+)
+def test_a_rule_that_can_never_speak_up_is_a_warning(shell: Shell, rule: str, said: str) -> None:
+    rules = shell.folder / "agents" / "customer-service" / "actauth.yml"
+    n_lines = len(rules.read_text().splitlines())
+    rules.write_text(rules.read_text() + f"  - {rule}\n")
+
+    checked = shell.run("check", "--json")
+
+    assert checked.code == 0
+    (warning,) = [record for record in checked.records if record["type"] == "check:warning"]
+    assert said in warning["problem"]
+    assert warning["line"] == n_lines + 1
+
+
+def test_rules_for_tools_to_come_and_of_the_whole_project_are_no_warning(shell: Shell) -> None:
+    with (shell.folder / "agents" / "customer-service" / "actauth.yml").open("a") as rules:
+        rules.write("  - {tool: 'mcp_*', when: {path: '/etc/*'}, decision: deny}\n")
+    (shell.folder / "actauth.yml").write_text("rules:\n  - {tool: delete_account, decision: deny}\n")
+
+    assert shell.run("check", "--json").types == ["check:result"]
+
+
 def test_a_store_that_throws_data_away_is_a_problem(shell: Shell, redis_url: str) -> None:
     with redis.Redis.from_url(redis_url) as client:
         client.config_set("maxmemory-policy", "allkeys-lru")

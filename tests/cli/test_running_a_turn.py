@@ -48,6 +48,17 @@ def test_the_answer_is_on_stdout_and_what_happens_on_stderr(shell: Shell) -> Non
     assert "session  s_" in told.err  # what --session takes to go on
 
 
+def test_what_was_wrong_with_a_call_that_could_not_run_is_told(shell: Shell) -> None:
+    script = shell.folder / "agents" / "customer-service" / "script.yml"
+    script.write_text("conversations: [{steps: [{calls: [{tool: lookup_order, args: {id: A-1}}]}, {text: Sorry.}]}]\n")
+
+    told = shell.run("run", "customer-service", "hello")
+
+    assert told.text == "Sorry.\n"
+    (line,) = [line for line in told.err.splitlines() if line.startswith("tool     1.0 lookup_order: Error.")]
+    assert "'orderId' is missing" in line
+
+
 def test_scope_options_choose_the_rules(shell: Shell) -> None:
     assert shell.run("run", "customer-service", "--env", "staging", "refund A-1001").text == f"{REFUNDED}\n"
     assert shell.run("run", "customer-service", "--tenant", "acme-corp", "refund A-1001").text == f"{REFUNDED}\n"

@@ -56,7 +56,7 @@ def command(
             accepted = await talk.runtime.accept(new)
         except NotFound as error:
             here = ", ".join(talk.runtime.agents.names()) or "none"
-            raise NotFound(f"{error}; agents in {settings.agents_dir}: {here}") from error
+            raise NotFound(f"{error}; those in {settings.agents_dir.absolute()}: {here}") from error
         return await talk.follow(accepted.turn_id)
 
     return converse(Where(redis_url, tenant, environment), output, as_json, send)
