@@ -77,8 +77,16 @@ class Guard:
             # A page of another site can point its own name at this address; its Host header gives it away.
             return problem(421, "this server answers only under the name it was started with, and as localhost")
         origin = request.headers.get("origin")
-        if origin is not None and request.method not in _SAFE and urlsplit(origin).netloc.lower() != host.lower():
+        if origin is not None and request.method not in _SAFE and _host_in(origin) != host.lower():
             return problem(403, "requests of pages of other origins are refused")
+        return None
+
+
+def _host_in(origin: str) -> str | None:
+    """Host and port of a page; None for text that is no URL, such as ``http://[::1``."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
         return None
 
 

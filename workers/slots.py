@@ -46,7 +46,7 @@ class TurnSlots:
         self._agents = agents
         self._settings = settings
         self._waker = Waker(rq, store.connection, settings.queue)
-        self._beat = Beat(redis_url, store.partitions, name)
+        self._beat = Beat(redis_url, store.partitions, name, settings.blocked_s)
         self._sweep = Sweep(store, name, settings.lease_s, self._waker.wake_if_idle)
         self._slots: set[asyncio.Task[None]] = set()
         self._turns: dict[str, Turn] = {}
@@ -178,7 +178,9 @@ class TurnSlots:
         except (NotFound, OperatorError, TooNew) as problem:
             log.warning("turn given back: this worker cannot run it", turn=claim.turn_id, why=str(problem))
             await self._give_back(keys, claim, str(problem))
-        except Exception:
+        except asyncio.CancelledError:
+            raise
+        except BaseException:  # extensions in Rust panic outside of Exception
             # A fault of ours, not of the turn's: it counts like a lost worker, so that it ends after a few.
             log.exception("turn crashed", turn=claim.turn_id)
             await self._store.release(keys, self.name, "own", deaths=1, own=[claim.ref])
@@ -187,7 +189,12 @@ class TurnSlots:
     async def _take_on(self, keys: Keys, claim: Claim) -> None:
         fields = claim.fields
         agent = self._agents.get(fields["agent"])
-        services = Services(agent.model(self._settings), self._settings.tool_timeout_s, self._beat.steady)
+        services = Services(
+            agent.model(self._settings),
+            self._settings.tool_timeout_s,
+            self._beat.steady,
+            self._settings.turn_timeout_s,
+        )
         terms = Terms(
             turn_id=claim.turn_id,
             session_id=fields["sid"],

@@ -83,6 +83,9 @@ async def _stop(task: asyncio.Task[ToolOutcome]) -> bool:
     _left_behind.add(task)
     task.add_done_callback(_forget)
     await asyncio.wait({task}, timeout=GRACE_S)
+    if not task.done():
+        # asyncio.run waits at its end for every task that it knows, without a limit: this one would keep the process.
+        asyncio._unregister_task(task)
     return task.done()
 
 
@@ -95,7 +98,9 @@ def _forget(task: asyncio.Task[ToolOutcome]) -> None:
 async def _outcome_of(tool: Tool, running: Coroutine[Any, Any, Any]) -> ToolOutcome:
     try:
         return _success(tool, await running)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a tool raises is its result
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its result, a panic of a Rust extension too
         return _failure(tool, error)
 
 
@@ -126,7 +131,7 @@ async def _run_in_thread(tool: Tool, arguments: dict[str, Any], context: ToolCon
 def _outcome_in_thread(tool: Tool, arguments: dict[str, Any]) -> ToolOutcome:
     try:
         return _success(tool, tool.function(**arguments))
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - as above
+    except BaseException as error:  # noqa: BLE001 - as above
         return _failure(tool, error)
 
 

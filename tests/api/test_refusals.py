@@ -190,7 +190,7 @@ async def test_only_loopback_host_names_are_answered(api: Service) -> None:
 
 
 async def test_a_page_of_another_origin_cannot_decide_or_cancel_without_a_body(api: Service) -> None:
-    for origin in ("https://evil.example", "null", "http://localhost:1"):
+    for origin in ("https://evil.example", "null", "http://localhost:1", "http://[::1"):
         for path in ("/approvals/t_x.1.0.1/approve", "/agents/clerk/sessions/s/cancel"):
             assert_problem(await api.http.post(path, headers={"origin": origin}), 403)
     own = await api.http.post("/agents/clerk/sessions/s/cancel", headers={"origin": api.url})

@@ -71,6 +71,22 @@ async def cancels_itself() -> None:
     raise asyncio.CancelledError
 
 
+class Panic(BaseException):
+    """As extensions in Rust raise it."""
+
+
+def panics_sync() -> None:
+    raise Panic("index out of bounds")
+
+
+async def panics_async() -> None:
+    raise Panic("index out of bounds")
+
+
+async def interrupts() -> None:
+    raise KeyboardInterrupt
+
+
 class Mute(Exception):
     def __str__(self) -> str:
         raise RuntimeError("no words")
@@ -85,6 +101,9 @@ FAILURES = [
     (fails_async, "LookupError: no such order"),
     (exits, "SystemExit: 3"),
     (stops, "StopIteration"),
+    (panics_sync, "Panic: index out of bounds"),
+    (panics_async, "Panic: index out of bounds"),
+    (interrupts, "KeyboardInterrupt"),
     (cancels_itself, "cancels_itself cancelled itself"),
     (fails_without_words, "Mute"),
 ]
@@ -253,11 +272,24 @@ def test_threads_are_reused_and_bounded() -> None:
     assert 1 <= len(names) <= 3
 
 
-def test_a_process_can_end_although_a_sync_tool_never_returns() -> None:
+NEVER_RETURNS = """
+def forever() -> None:
+    threading.Event().wait()
+"""
+NEVER_STOPS = """
+async def forever() -> None:
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+"""
+
+
+@pytest.mark.parametrize("forever", [NEVER_RETURNS, NEVER_STOPS])
+def test_a_process_can_end_although_a_tool_never_does(forever: str) -> None:
     code = (
-        "import asyncio, threading\n"
+        "import asyncio, contextlib, threading\n"
         "from tests.tools.contexts import run\n"
-        "def forever() -> None: threading.Event().wait()\n"
+        f"{forever}\n"
         "print(asyncio.run(run(forever, timeout_s=0.05)).status)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=True)

@@ -5,6 +5,7 @@ and tools do what the message says, and wait for the test where the message says
     "hold"       the model calls ``hold``, an effect that lasts until the test opens the gate
     "slow act"   the model's first answer waits at the gate; it calls ``act``, an effect
     "crash"      the model breaks in a way that no model may
+    "panic"      so does an extension in Rust below the model
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ class Registry:
         return self.agent
 
 
+class Panic(BaseException):
+    """As extensions in Rust raise it."""
+
+
 class MessageModel:
     """Does what the latest message says; which answer is due follows from the request alone."""
 
@@ -71,6 +76,8 @@ class MessageModel:
         self.house.asked.append(message)
         if message.startswith("crash"):
             raise ZeroDivisionError("the model broke")
+        if message.startswith("panic"):
+            raise Panic
         if message.startswith("slow") and is_first:
             await self.house.gate.wait()
         name = {"hold": "hold", "slow": "act"}.get(message.split()[0])

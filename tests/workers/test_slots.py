@@ -148,13 +148,14 @@ async def test_a_draining_worker_claims_nothing(house: House) -> None:
     assert (slots.free(), house.field(turn)) == (0, "queued")
 
 
-async def test_a_task_that_crashes_counts_as_a_death_and_after_three_the_turn_ends(house: House) -> None:
+@pytest.mark.parametrize("how", ["crash", "panic"])
+async def test_a_task_that_crashes_counts_as_a_death_and_after_three_the_turn_ends(house: House, how: str) -> None:
     slots = await house.slots()
-    turn = await house.say("crash")
+    turn = await house.say(how)
     with capture_logs() as logs:
         await slots.pump()
     assert [line["turn"] for line in logs if line["event"] == "turn crashed"] == [turn] * 3
-    assert house.asked == ["crash"] * 3
+    assert house.asked == [how] * 3
     view = await house.runtime.turn(TENANT, turn)
     assert (view.state, view.stop_reason) == ("done", "error")
     assert "3 workers in a row" in (view.error or "")
