@@ -24,6 +24,7 @@ log = structlog.get_logger()
 HEAL_S = 10.0  # silence after which a reader looks at the stream itself
 _BUFFER = 256  # entries kept for a reader that is slower than its turn
 _PAGE = 500
+_CHANGING_HANDS_S = 0.5  # a pause before the next attempt that says: this is no restart any more
 
 
 def is_done(event: bytes) -> bool:
@@ -183,7 +184,9 @@ class Tail:
                     async for message in pubsub.listen():
                         self._hand_out(message["data"])
             except (RedisError, OSError) as error:
-                log.warning("news subscription lost; readers heal from the stream", error=str(error))
+                # An embedded store changes hands within that time whenever the command that started it ends.
+                tell = log.warning if pause_s > _CHANGING_HANDS_S else log.info
+                tell("news subscription lost; readers heal from the stream", error=str(error))
             self._listening.clear()
             self._look_again()
             await asyncio.sleep(pause_s)

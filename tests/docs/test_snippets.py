@@ -18,7 +18,7 @@ from engine.settings import Settings
 from engine.tools.tool import Tool
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/http.md", "docs/operations.md")
+PAGES = ("README.md", "docs/agents.md", "docs/http.md", "docs/operations.md")
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LONGEST_S = 120
 
