@@ -90,7 +90,7 @@ class _Command:
     def give_up(self, error: Exception) -> None:
         if not self.future.done():
             unavailable = StoreUnavailable(
-                f"Redis does not take this now ({error}); nothing was changed for certain, try again"
+                f"Redis does not take this now ({error}); whether it was done is not certain, try again"
             )
             unavailable.__cause__ = error
             self.future.set_exception(unavailable)

@@ -77,7 +77,7 @@ _TELLING: dict[str, Callable[[Event], str | None]] = {
     "loop:skipped": lambda event: f"gate     {event['name']} skipped: {', '.join(event['deniedTools'])} was denied",
     "loop:max_turns": lambda event: f"agent    no answer after {event['maxTurns']} model calls",
     "loop:denied": lambda event: f"gate     denied by a person: {', '.join(event['deniedTools'])}",
-    "turn:resumed": lambda event: f"resumed  a worker was lost (attempt {event['attempt']}): {event['reason']}",
+    "turn:resumed": lambda event: f"resumed  attempt {event['attempt']}: {event['reason']}",
     "approval:pending": _approval,
     "question:pending": lambda event: f"question {event['question']}",
     "error": lambda event: f"error    {event['error']}",
