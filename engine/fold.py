@@ -108,6 +108,7 @@ class State:
     notes: list[tuple[int, str]] = field(default_factory=list)  # (after how many answers, text)
     ended: Ended | None = None
     usage: dict[str, int] = field(default_factory=dict)
+    used_ms: int = 0  # running time, as of the latest record of an owner
 
     @property
     def step(self) -> Step | None:
@@ -152,6 +153,7 @@ def apply(state: State, record: Record) -> None:
         if record.get("note"):
             return
         raise TooNew(f"turn {state.turn} has a record of version {record['v']}; this worker reads up to {VERSION}")
+    state.used_ms = max(state.used_ms, record.get("used", 0))
     handler = _HANDLERS.get(record["t"])
     if handler is not None:
         handler(state, record)

@@ -15,6 +15,7 @@ from typing import get_args
 from engine import budget, drafts
 from engine.agents.loaded import LoadedAgent
 from engine.drafts import Draft
+from engine.limits import Limits, limits_of, over_limit
 from engine.perform import Services, ask_model, run_call
 from engine.plan import CallModel, NextStep, PaperStep, RunCall, next_steps
 from engine.store.store import Ending
@@ -22,6 +23,9 @@ from engine.turn import Turn
 
 MOST_DEATHS = 3  # owners lost without any progress between them: then the turn itself is taken for the cause
 LANE_WIDTH = 8  # read-only calls that run at once
+STOP_S = 2.0  # for a cancelled step to clean up; a tool has been left behind by then (run.GRACE_S)
+
+_left_behind: set[asyncio.Task[Draft]] = set()  # the event loop keeps only weak references to tasks
 
 
 async def run_turn(turn: Turn, agent: LoadedAgent, services: Services) -> None:
@@ -29,12 +33,16 @@ async def run_turn(turn: Turn, agent: LoadedAgent, services: Services) -> None:
 
     Raises TurnLost as soon as a commit finds that the turn belongs to somebody else."""
     if turn.claim.deaths >= MOST_DEATHS:
-        return await give_up(turn)
+        words = f"the turn was given up: {turn.claim.deaths} workers in a row were lost while they ran it"
+        return await give_up(turn, words)
+    limits = limits_of(agent, services.turn_timeout_s)
     if turn.claim.deaths:
         turn.draft(drafts.resumed(turn.claim.deaths))
 
     while not turn.left:
         steps = next_steps(turn.state, turn.claim.token, agent.max_turns)
+        if reason := over_limit(steps, turn.state, limits, turn.used_ms):
+            return await give_up(turn, reason)
         step = steps[0]
         if isinstance(step, get_args(PaperStep)):
             if ending := turn.write_down(step):
@@ -46,7 +54,7 @@ async def run_turn(turn: Turn, agent: LoadedAgent, services: Services) -> None:
         turn.draft(opening(steps, turn, agent))
         if turn.finished_something:
             await turn.commit()  # every finished step is durable, and every effect announced, before the next begins
-        async for outcome in perform(steps, turn, agent, services):
+        async for outcome in perform(steps, turn, agent, services, limits):
             turn.draft(outcome)
     return None
 
@@ -60,9 +68,11 @@ def opening(steps: Sequence[NextStep], turn: Turn, agent: LoadedAgent) -> Draft:
 
 
 async def perform(
-    steps: Sequence[NextStep], turn: Turn, agent: LoadedAgent, services: Services
+    steps: Sequence[NextStep], turn: Turn, agent: LoadedAgent, services: Services, limits: Limits
 ) -> AsyncIterator[Draft]:
-    """Run outside steps side by side and hand out each outcome when it is there."""
+    """Run outside steps side by side and hand out each outcome when it is there.
+
+    When the turn's time is over first, what still runs is cancelled and hands out nothing."""
     narrow = asyncio.Semaphore(LANE_WIDTH)
 
     async def one(step: NextStep) -> Draft:
@@ -74,18 +84,34 @@ async def perform(
     work = [asyncio.create_task(one(step)) for step in steps]
     try:
         while work:
-            done = await turn.first_of(work)
+            if not (done := await turn.first_of(work, limits)):
+                return
             ready, work = [t for t in work if t in done], [t for t in work if t not in done]
             for task in ready:
                 yield task.result()
     finally:
+        await stop(work)
+
+
+async def stop(work: Sequence[asyncio.Task[Draft]]) -> None:
+    """Cancel what still runs. What does not stop is left behind: nobody waits for it, and nothing of it is kept."""
+    for task in work:
+        task.cancel()
+    if work:
+        _, left = await asyncio.wait(work, timeout=STOP_S)
+        _left_behind.update(left)
         for task in work:
-            task.cancel()
-        await asyncio.gather(*work, return_exceptions=True)
+            task.add_done_callback(_forget)
 
 
-async def give_up(turn: Turn) -> None:
-    reason = f"the turn was given up: {turn.claim.deaths} workers in a row were lost while they ran it"
+def _forget(task: asyncio.Task[Draft]) -> None:
+    _left_behind.discard(task)
+    if not task.cancelled():
+        task.exception()  # looked at, so that asyncio does not report it as never retrieved
+
+
+async def give_up(turn: Turn, reason: str) -> None:
+    """End the turn with ``error``: each call without a result gets one that says so."""
     draft = drafts.close("error", reason, turn.state, turn.terms)
     turn.draft(draft)
     await turn.commit(draft.ending or Ending("done"))

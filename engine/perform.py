@@ -37,6 +37,7 @@ class Services:
     model: Model
     tool_timeout_s: float
     steady: Callable[[], Awaitable[None]]  # returns when this worker may begin an effect
+    turn_timeout_s: float | None = None  # for agents that set none of their own
 
 
 async def ask_model(

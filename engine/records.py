@@ -3,7 +3,7 @@
 Each record is a JSON object with ``t`` (its kind), ``turn`` and ``v``, the lowest version of the reader that
 understands it. Everything that a later decision depends on stands in the record, so that changed code or rules
 never change what an old log means. A reader that meets a higher ``v`` gives the turn back; it may skip a record
-only if that is marked ``note``.
+only if that is marked ``note``. What an owner writes also carries ``used``: the turn's running time so far, in ms.
 """
 
 from __future__ import annotations

@@ -56,4 +56,8 @@ class Settings(BaseSettings):
     """A model stream that says nothing for this long counts as cut."""
     tool_timeout_s: float = Field(300.0, gt=0, validation_alias="LOOPENGINE_TOOL_TIMEOUT_SECONDS")
     """For tools that set no timeout of their own."""
+    turn_timeout_s: float = Field(3600.0, gt=0, validation_alias="LOOPENGINE_TURN_TIMEOUT_SECONDS")
+    """Running time of one turn, for agents that set none of their own; parked and queued time does not count."""
+    blocked_s: float = Field(30.0, ge=5, validation_alias="LOOPENGINE_BLOCKED_SECONDS")
+    """A worker process whose event loop stands still for this long is killed."""
     log_level: str = Field("info", validation_alias="LOOPENGINE_LOG_LEVEL")

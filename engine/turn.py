@@ -7,6 +7,7 @@ paper is dropped with it: the next owner folds the log and goes on from what was
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Collection
 from datetime import UTC, datetime
 
@@ -15,6 +16,7 @@ import orjson
 from engine import drafts
 from engine.drafts import Draft, Event, Terms
 from engine.fold import State, apply
+from engine.limits import Limits
 from engine.models.contract import Message
 from engine.plan import PaperStep
 from engine.projection import messages_of, states_of
@@ -55,6 +57,9 @@ class Turn:
         self._n_events = claim.n_events
         self._n_log = claim.n_log
         self._committing = asyncio.Lock()
+        self._began = time.monotonic()
+        self._used_before_ms = self.state.used_ms
+        self._lost_ms = int(claim.fields.get("lost", 0))
 
     def messages(self) -> list[Message]:
         """The provider's view of the session up to now; projected once for the budget and the call."""
@@ -62,12 +67,20 @@ class Turn:
             self._messages = messages_of([self.state], self.history)
         return self._messages
 
+    @property
+    def used_ms(self) -> int:
+        """Running time of the turn so far, under all its owners."""
+        return self._recorded_ms() + self._lost_ms
+
+    def _recorded_ms(self) -> int:
+        return self._used_before_ms + int((time.monotonic() - self._began) * 1000)
+
     def draft(self, draft: Draft) -> None:
         """Take a draft into the state; it becomes durable with the next commit."""
         if draft.records:
             self._messages = None
         for record in draft.records:
-            stamped = record | {"turn": self.terms.turn_id}
+            stamped = record | {"turn": self.terms.turn_id, "used": self._recorded_ms()}
             self._records.append(stamped)
             apply(self.state, stamped)
         self._events += draft.events
@@ -112,14 +125,17 @@ class Turn:
             if handing_back:
                 raise HandedBack(f"turn {self.terms.turn_id} was handed back")
 
-    async def first_of(self, work: Collection[asyncio.Task[Draft]]) -> set[asyncio.Task[Draft]]:
-        """Wait until some of ``work`` is done; if that takes its time, what is on paper is flushed meanwhile."""
+    async def first_of(self, work: Collection[asyncio.Task[Draft]], limits: Limits) -> set[asyncio.Task[Draft]]:
+        """Wait until some of ``work`` is done; if that takes its time, what is on paper is flushed meanwhile.
+
+        Empty: the turn's time is over first."""
         if self.on_paper:
             done, _ = await asyncio.wait(work, timeout=OPENING_RIDES_S, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 return done
             await self.commit()
-        done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+        left_s = limits.seconds_left(self.used_ms)
+        done, _ = await asyncio.wait(work, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         return done
 
     def write_down(self, step: PaperStep) -> Ending | None:

@@ -32,10 +32,13 @@ STEADY_S = 4.0
 
 
 class Beat:
-    def __init__(self, redis_url: str, partitions: Sequence[Keys], worker: str) -> None:
+    def __init__(
+        self, redis_url: str, partitions: Sequence[Keys], worker: str, loop_lost_s: float | None = None
+    ) -> None:
         self._redis = Redis.from_url(
             redis_url, socket_timeout=2.0, socket_connect_timeout=2.0, retry=Retry(NoBackoff(), 0)
         )
+        self._loop_lost_s = loop_lost_s  # None: LOOP_LOST_S
         self._partitions = partitions
         self._worker = worker
         self._stopped = threading.Event()
@@ -78,7 +81,7 @@ class Beat:
             silent_s = time.monotonic() - self._ticked
             if silent_s > LOOP_SLOW_S:
                 log.warning("the event loop is blocked", for_s=round(silent_s, 1), by=self._blocker())
-            if silent_s < LOOP_LOST_S:
+            if silent_s < (self._loop_lost_s or LOOP_LOST_S):
                 self._beat()
             if self._stopped.wait(BEAT_S):
                 return

@@ -46,7 +46,7 @@ class TurnSlots:
         self._agents = agents
         self._settings = settings
         self._waker = Waker(rq, store.connection, settings.queue)
-        self._beat = Beat(redis_url, store.partitions, name)
+        self._beat = Beat(redis_url, store.partitions, name, settings.blocked_s)
         self._sweep = Sweep(store, name, settings.lease_s, self._waker.wake_if_idle)
         self._slots: set[asyncio.Task[None]] = set()
         self._turns: dict[str, Turn] = {}
@@ -189,7 +189,12 @@ class TurnSlots:
     async def _take_on(self, keys: Keys, claim: Claim) -> None:
         fields = claim.fields
         agent = self._agents.get(fields["agent"])
-        services = Services(agent.model(self._settings), self._settings.tool_timeout_s, self._beat.steady)
+        services = Services(
+            agent.model(self._settings),
+            self._settings.tool_timeout_s,
+            self._beat.steady,
+            self._settings.turn_timeout_s,
+        )
         terms = Terms(
             turn_id=claim.turn_id,
             session_id=fields["sid"],

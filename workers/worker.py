@@ -23,6 +23,7 @@ from workers.jobs import Jobs
 from workers.listener import Listener
 from workers.naming import new_worker_name
 from workers.rq_worker import AsyncWorker
+from workers.watchdog import watched_loop
 
 log = structlog.get_logger("workers")
 
@@ -70,7 +71,8 @@ async def _run(settings: Settings, redis_url: str, name: str, open_slots: OpenSl
         try:
             slots = await open_slots(settings, redis_url=redis_url, worker=name)
             try:
-                await _work(rq, books, slots, rq_url, stop, settings.drain_s)
+                async with watched_loop(settings.blocked_s):
+                    await _work(rq, books, slots, rq_url, stop, settings.drain_s)
             finally:
                 await slots.aclose()
         finally:

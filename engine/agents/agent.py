@@ -30,6 +30,9 @@ class Agent:
     max_turns: int | None = None
     context_budget_tokens: int | None = None
     max_tokens: int | None = None
+    turn_timeout_s: float | None = None
+    max_tokens_per_turn: int | None = None
+    max_tool_calls: int | None = None
     system_tools: Sequence[str] | None = None
     tenant_for: TenantFor | None = None
     session_id_for: SessionIdFor | None = None

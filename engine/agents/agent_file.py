@@ -6,6 +6,9 @@ systemPrompt: |                   # who the agent is
 model: {provider: anthropic, model: claude-sonnet-5, maxTokens: 4096, baseUrl: ..., script: ...}
 maxTurns: 25                      # model calls in one turn
 contextBudgetTokens: 8000
+turnTimeoutSeconds: 600           # running time of one turn; parked and queued time does not count
+maxTokensPerTurn: 200000          # the turn ends with an error before the model call behind it
+maxToolCalls: 100                 # in one turn
 systemTools: [ask_user]           # false: none
 toolDescription: ...              # what a parent agent reads when this is its sub-agent
 """
@@ -27,6 +30,9 @@ _WORDS = (
     "model",
     "maxTurns",
     "contextBudgetTokens",
+    "turnTimeoutSeconds",
+    "maxTokensPerTurn",
+    "maxToolCalls",
     "systemTools",
     "toolDescription",
 )
@@ -49,6 +55,9 @@ class AgentFile:
     model: ModelConfig | None = None
     max_turns: int | None = None
     context_budget_tokens: int | None = None
+    turn_timeout_s: float | None = None
+    max_tokens_per_turn: int | None = None
+    max_tool_calls: int | None = None
     system_tools: tuple[str, ...] | None = None
     tool_description: str | None = None
 
@@ -70,6 +79,9 @@ def read_agent_file(path: Path) -> AgentFile | None:
         model=_model(document, data["model"]) if "model" in data else None,
         max_turns=_count(document, data, "maxTurns"),
         context_budget_tokens=_count(document, data, "contextBudgetTokens"),
+        turn_timeout_s=_seconds(document, data, "turnTimeoutSeconds"),
+        max_tokens_per_turn=_count(document, data, "maxTokensPerTurn"),
+        max_tool_calls=_count(document, data, "maxToolCalls"),
         system_tools=_system_tools(document, data["systemTools"]) if "systemTools" in data else None,
         tool_description=_text(document, data, "toolDescription"),
     )
@@ -126,6 +138,15 @@ def _count(document: Document, data: dict[str, Any], word: str) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise document.problem((word,), f"found {describe(value)} as {word!r}, expected a whole number above 0")
     return value
+
+
+def _seconds(document: Document, data: dict[str, Any], word: str) -> float | None:
+    if word not in data:
+        return None
+    value = data[word]
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+        raise document.problem((word,), f"found {describe(value)} as {word!r}, expected seconds above 0")
+    return float(value)
 
 
 def _system_tools(document: Document, written: Any) -> tuple[str, ...]:

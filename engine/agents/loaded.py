@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from engine.agents.agent import Agent, SessionIdFor, TenantFor
 from engine.agents.agent_file import AgentFile, model_config
@@ -42,6 +42,9 @@ class LoadedAgent:
     context_budget_tokens: int = DEFAULT_CONTEXT_BUDGET_TOKENS
     max_tokens: int = DEFAULT_MAX_TOKENS
     fingerprint: str = ""
+    turn_timeout_s: float | None = None
+    max_tokens_per_turn: int | None = None
+    max_tool_calls: int | None = None
     tool_description: str | None = None
     tenant_for: TenantFor | None = field(default=None, repr=False)
     session_id_for: SessionIdFor | None = field(default=None, repr=False)
@@ -81,6 +84,9 @@ def compose(name: str, folder: Path, file: AgentFile | None, code: AgentCode, ru
         max_turns=_count(folder, agent.max_turns, said.max_turns, DEFAULT_MAX_TURNS),
         context_budget_tokens=budget,
         max_tokens=max_tokens,
+        turn_timeout_s=_seconds(folder, agent.turn_timeout_s, said.turn_timeout_s),
+        max_tokens_per_turn=_count(folder, agent.max_tokens_per_turn, said.max_tokens_per_turn, None),
+        max_tool_calls=_count(folder, agent.max_tool_calls, said.max_tool_calls, None),
         fingerprint=_fingerprint(prompt, tools, config, custom, max_tokens),
         tool_description=said.tool_description,
         tenant_for=code.tenant_for,
@@ -131,13 +137,26 @@ def _system_tools(folder: Path, said: AgentFile, agent: Agent) -> dict[str, Tool
     return {name: SYSTEM_TOOLS[name] for name in names}
 
 
-def _count(folder: Path, from_code: int | None, from_file: int | None, default: int) -> int:
+@overload
+def _count(folder: Path, from_code: int | None, from_file: int | None, default: int) -> int: ...
+@overload
+def _count(folder: Path, from_code: int | None, from_file: int | None, default: None) -> int | None: ...
+def _count(folder: Path, from_code: int | None, from_file: int | None, default: int | None) -> int | None:
     if from_code is None:
         return from_file or default
     if isinstance(from_code, bool) or not isinstance(from_code, int) or from_code < 1:
         words = f"found {from_code!r} as a limit of the agent, expected a whole number above 0"
         raise ConfigurationError(str(folder / "agent.py"), None, words)
     return from_code
+
+
+def _seconds(folder: Path, from_code: float | None, from_file: float | None) -> float | None:
+    if from_code is None:
+        return from_file
+    if isinstance(from_code, bool) or not isinstance(from_code, int | float) or not 0 < from_code < float("inf"):
+        words = f"found {from_code!r} as the agent's turn_timeout_s, expected seconds above 0"
+        raise ConfigurationError(str(folder / "agent.py"), None, words)
+    return float(from_code)
 
 
 def _fingerprint(

@@ -112,8 +112,10 @@ def new_token() -> str:
 class Store:
     """All partitions of one deployment. Safe to share between tasks of one event loop."""
 
-    def __init__(self, connection: Connection, partitions: int, retention_s: int) -> None:
+    def __init__(self, connection: Connection, partitions: int, retention_s: int, lost_s: float = 45.0) -> None:
+        """``lost_s``: a turn counts at most so much running time for an owner that was lost while it worked on it."""
         self.connection = connection
+        self.lost_ms = int(lost_s * 1000)
         self.partitions = [Keys(p) for p in range(partitions)]
         self.retention_s = retention_s
 
@@ -283,7 +285,9 @@ class Store:
         released: list[str] = []
         while True:
             reply = await self.connection.script(
-                "release", [keys.running, keys.beats, keys.claims], [keys.prefix, worker, seen, deaths, most, *own]
+                "release",
+                [keys.running, keys.beats, keys.claims],
+                [keys.prefix, worker, seen, deaths, most, self.lost_ms, *own],
             )
             released += [ref.decode() for ref in reply]
             if seen == "own" or len(reply) < most:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import threading
 from collections.abc import AsyncIterator
 
 import structlog
@@ -34,13 +36,23 @@ def work(processes: int | None, concurrency: int | None, name: str | None, where
     with deployed(settings, where.redis_url) as deployment:
         check_store(deployment)
         if settings.processes == 1:
-            return run_worker(settings, redis_url=deployment.url, name=name, open_slots=open_slots)
+            code = run_worker(settings, redis_url=deployment.url, name=name, open_slots=open_slots)
+            leave_threads_behind(code)
+            return code
         command = product_command("worker", "--processes", "1", "--concurrency", str(settings.concurrency))
         if where.redis_url is not None:
             command += ["--redis-url", where.redis_url]
         return run_supervisor(
             settings, settings.processes, command, lambda dead: asyncio.run(_release(settings, deployment.url, dead))
         )
+
+
+def leave_threads_behind(code: int) -> None:
+    """End this process at once if a tool has left threads: the interpreter would wait for them, perhaps for ever."""
+    left = [one.name for one in threading.enumerate() if one is not threading.main_thread() and not one.daemon]
+    if left:
+        log.warning("threads that tools left running end with the process", threads=left)
+        os._exit(code)
 
 
 def check_store(deployment: Deployment) -> None:

@@ -45,7 +45,7 @@ local function take(ref, tenant)
   if state == 'parked' then close_expired(key, tenant) end
   redis.call('ZREM', prefix .. 'ready:' .. tenant, ref)
   line_place(prefix, tenant, now)
-  redis.call('HSET', key, 'state', 'running', 'tok', token, 'own', worker)
+  redis.call('HSET', key, 'state', 'running', 'tok', token, 'own', worker, 'at', now)
   redis.call('HDEL', key, 'note')
   redis.call('ZADD', KEYS[2], 0, worker .. '|' .. ref)
   redis.call('SADD', prefix .. 'busy:' .. tenant, ref)

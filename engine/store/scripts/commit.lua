@@ -31,9 +31,9 @@ end
 
 local next_ref = ''
 if ending == 'go' then
-  redis.call('HSET', KEYS[1], 'op', op, 'deaths', 0)
+  redis.call('HSET', KEYS[1], 'op', op, 'deaths', 0, 'at', now)
 elseif ending == 'open' then
-  redis.call('HSET', KEYS[1], 'op', op)
+  redis.call('HSET', KEYS[1], 'op', op, 'at', now)
 else
   if state == 'running' then
     redis.call('ZREM', KEYS[6], owner .. '|' .. ref)
