@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from engine.agents.agent_file import read_agent_file
 from engine.settings import Settings
 from engine.tools.tool import Tool
+from protocol.errors import ConfigurationError
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "docs/agents.md", "docs/http.md", "docs/operations.md")
@@ -101,6 +103,18 @@ def test_every_setting_is_documented_with_its_default() -> None:
         name = str(field.validation_alias)
         expected[name] = described.get(name, _shown(field.default))
     assert rows == expected
+
+
+def test_every_word_of_agent_yml_is_documented(tmp_path: Path) -> None:
+    path = tmp_path / "agent.yml"
+    path.write_text("nothing_like_this: 1\n")
+    with pytest.raises(ConfigurationError) as refused:
+        read_agent_file(path)
+    words = re.search(r"expected one of ([\w, ]+)", str(refused.value))
+
+    page = (ROOT / "docs/agents.md").read_text().partition("## agent.yml")[2].partition("\n## ")[0]
+    assert words is not None
+    assert set(words[1].split(", ")) == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 def _shown(default: object) -> str:
