@@ -118,7 +118,8 @@ class Runtime:
         """A waiting turn's news is that of the turn before it: hear that as well."""
         session = k.session_ref(tenant, view.agent, view.session_id)
         fields = await self.store.session_fields(tenant, session)
-        if active := fields.get("active"):
+        active = fields.get("active")
+        if active and active != k.turn_ref(tenant, view.turn_id):  # it may have become the active one meanwhile
             stack.enter_context(self.tail.ear(active, ear))
         return True
 
