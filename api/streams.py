@@ -27,7 +27,6 @@ MEDIA_TYPE = "text/event-stream"
 RETRY = b"retry: 1000\n\n"
 HEARTBEAT = comment("")
 GOODBYE = comment("the server stops: reconnect")
-ERASED = comment("the turn was erased")
 AWAY = comment("the store does not answer: reconnect")
 
 _HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -73,6 +72,13 @@ async def _frames(context: Context, tenant: str, turn_id: str, after: int, reset
                 yield _reset("the store lost events that were sent before")
             after = entry.n
             yield frame(entry.event, _type_of(entry.event), f"{entry.n}-{entry.writer}")
+
+
+def _erased() -> bytes:
+    """The end of a turn that was erased before this reader had come to its end. Without ids: nothing holds them."""
+    error = {"type": "error", "error": "the session of this turn was deleted, or its time to be kept is over"}
+    done = {"type": "done", "text": "", "stopReason": "error"}
+    return frame(dumps(error), "error", None) + frame(dumps(done), "done", None)
 
 
 def _reset(reason: str) -> bytes:
@@ -125,5 +131,5 @@ class EventStream(Response):
             _log.warning("a stream was cut because the store is away", problem=str(error))
             return AWAY
         except TurnGone:
-            return ERASED
+            return _erased()
         return b""

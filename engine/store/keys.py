@@ -22,7 +22,7 @@ the marked ones (*) under the partition prefix they are given.
     loop:{p}:beats           hash    until released           worker -> counter
     loop:{p}:claims          hash    until released           worker -> "<token>|<T>" of its latest claim
     loop:{p}:idem:<th>:<h>   hash    idempotency time         Idempotency-Key (hashed) -> turn, body digest
-    loop:{p}:news            channel -                        each commit: turn, first number, entries
+    loop:{p}:news            channel -                        each commit: turn, first number, entries; none: erased
 """
 
 from __future__ import annotations

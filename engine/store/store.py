@@ -304,7 +304,7 @@ class Store:
                 keys.turns(session),
                 keys.sessions(k.tenant_hash(tenant)),
             ],
-            [keys.prefix, session],
+            [keys.prefix, session, keys.news],
         )
         return reply[0].decode()  # type: ignore[no-any-return]
 

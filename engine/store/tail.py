@@ -204,7 +204,10 @@ class Tail:
             start = int(first)
             heard = [entry_of(start + i, raw) for i, raw in enumerate(entries)]
             for ear in ears:
-                ear.hear(heard)
+                if heard:
+                    ear.hear(heard)
+                else:
+                    ear.look_again()  # the turn was erased
 
     async def aclose(self) -> None:
         if self._listener is not None:

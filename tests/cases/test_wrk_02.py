@@ -160,14 +160,14 @@ async def test_a_turn_ends_at_its_limit_whatever_its_tool_swallows(redis_url: st
 
 async def test_time_spent_parked_or_without_any_worker_does_not_count(redis_url: str, tmp_path: Path) -> None:
     async with case(redis_url, tmp_path, SCRIPTS, workers=0, rules=RULES) as product:
-        given_the_agent(tmp_path, turnTimeoutSeconds=1.5)
+        given_the_agent(tmp_path, turnTimeoutSeconds=4)
         # Queued for longer than the limit,
         accepted = (await product.client.say("gate", "gate", wait_s=0)).json()
-        eventually(passed(1.6), 10)
+        eventually(passed(4.1), 10)
         product.start(apis=0, workers=1)
         # then parked for longer than the limit: "time spent parked does not count."
         item = await product.client.opened("gate")
-        eventually(passed(1.6), 10)
+        eventually(passed(4.1), 10)
         assert (await product.client.decide(item["id"], "allow", by="kim")).status_code in (200, 202)
         done = await product.client.settled(accepted["turnId"], "done")
         assert (done["text"], done.get("stopReason")) == ("Opened.", None)

@@ -198,3 +198,20 @@ async def test_a_reader_that_leaves_is_forgotten(one: Desk, tail: Tail) -> None:
         await anext(entries)
         assert tail._ears
     assert not tail._ears
+
+
+async def test_a_reader_that_missed_the_end_learns_at_once_that_its_turn_was_erased(
+    one: Desk, tail: Tail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = await one.running()
+    hand_out = tail._hand_out
+    monkeypatch.setattr(tail, "_hand_out", lambda data: hand_out(data) if data.endswith(b"\n0") else None)
+    reading = asyncio.create_task(read(tail, one))
+    await heard(tail, one)
+    await one.commit(claim, DONE)
+
+    assert await one.store.erase("acme", one.session()) == "OK"
+
+    with pytest.raises(TurnGone):
+        async with asyncio.timeout(tail_module.HEAL_S / 2):
+            await reading
