@@ -6,10 +6,12 @@ A worker is the product's own TurnSlots, fed from RQ's queue; a client does one 
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 import engine.turn
@@ -46,17 +48,23 @@ class World:
         return Store(FaultyConnection(self.url, patience_s, self.ledger, role, self.target), 1, 3600)
 
     def agents(self) -> AgentRegistry:
-        return cast(
-            AgentRegistry,
-            OneAgent(make_agent(self.ledger, self.scenario.max_turns, PAUSE_S if self.scenario.slow else 0.0)),
-        )
+        return cast(AgentRegistry, _one_agent(self.ledger.path, self.scenario.max_turns, self.scenario.slow))
 
     def runtime(self) -> Runtime:
         store = self.store("client")
-        settings = quick_settings(self.scenario.expiry_s)
+        settings = _settings(self.scenario.expiry_s)
         waker = Waker(store.connection, store.connection, settings.queue)
         tail = Tail(store, client(self.url, timeout_s=None))
         return Runtime(store, tail, waker, self.agents(), settings, store.connection)
+
+
+# Made once, before forking: a worker is born in every second of the table.
+_settings = functools.cache(quick_settings)
+
+
+@functools.cache
+def _one_agent(ledger: Path, max_turns: int, slow: bool) -> OneAgent:
+    return OneAgent(make_agent(Ledger(ledger), max_turns, PAUSE_S if slow else 0.0))
 
 
 def fork(world: World, work: Callable[[], Coroutine[Any, Any, None]]) -> int:
@@ -81,7 +89,7 @@ def fork(world: World, work: Callable[[], Coroutine[Any, Any, None]]) -> int:
 async def be_worker(world: World, name: str) -> None:
     store = world.store("worker")
     await store.open()
-    settings = quick_settings(world.scenario.expiry_s)
+    settings = _settings(world.scenario.expiry_s)
     slots = TurnSlots(store, store.connection, world.agents(), settings, world.url, name)
     await slots.start()
     jobs: Any = client(world.url, timeout_s=None)

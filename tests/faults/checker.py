@@ -23,7 +23,9 @@ Found = Iterator[Broken]
 
 
 def broken_promises(seen: Evidence) -> list[Broken]:
-    """Empty if nothing is wrong. The run must have come to rest: nobody works on anything any more."""
+    """Empty if nothing is wrong. The run must have come to rest: nobody works on anything any more.
+
+    Messages of one run differ from each other, and each is sent under a key of its own."""
     checks = (_ends, _places, _events, _sessions, _effects, _gates, _decisions, _requests, _repeats, _zombies)
     return [broken for check in (*checks, _acknowledged, _tenants) for broken in check(seen)]
 

@@ -24,6 +24,7 @@ import redis
 from engine.plan import IT_HAPPENED, OUTCOME_ANSWERS, RUN_AGAIN
 from engine.store import keys as k
 from engine.store.keys import Keys
+from engine.store.store import Entry, entry_of
 from tests.faults.actors import SESSION, TENANT, World, be_client, be_worker, fork
 from tests.faults.checker import broken_promises
 from tests.faults.evidence import Evidence, gather
@@ -55,18 +56,21 @@ class Driver:
         self.trace = Ledger(folder / "trace")
         self.world = World(url, self.ledger, scenario, target)
         self.scenario = scenario
+        self.world.agents()
         self.raw: Any = redis.Redis.from_url(url)
         self.raw.flushall()
         self.worker = 0
         self.born = 0
         self.deaths = 0
         self.run = Run()
+        self.read: dict[str, list[list[Entry]]] = {}
 
     def play(self) -> Run:
         try:
             self.tend()
             for step in self.scenario.steps:
                 self.do(step)
+                self.read_along()
             self.until(self.at_rest)
             self.let_die()
         except TimeoutError as stuck:
@@ -91,6 +95,7 @@ class Driver:
             if not pid:
                 return
             self.deaths += 1
+            self.read_along()
             if os.waitstatus_to_exitcode(status) != -signal.SIGKILL:
                 self.run.problems.append(f"a worker ended with {status}: {self.output()}")
         self.born += 1
@@ -182,6 +187,13 @@ class Driver:
             self.open_card()
         return all(self.raw.hget(Keys(0).turn(ref), "state") == b"done" for ref in self.turns())
 
+    def read_along(self) -> None:
+        """What a reader of the events has seen by now must still be so in the end."""
+        for ref in self.turns():
+            raw = self.raw.xrange(Keys(0).events(ref))
+            entries = [entry_of(int(entry_id.split(b"-")[0]), fields[b"e"]) for entry_id, fields in raw]
+            self.read.setdefault(k.turn_id_of(ref), []).append(entries)
+
     # -- afterwards
 
     async def look(self) -> Evidence:
@@ -190,7 +202,7 @@ class Driver:
         try:
             return await gather(
                 runtime, self.raw, tenant=TENANT, sessions=[SESSION], ledger=self.ledger.lines(),
-                answers=self.answers.lines(), deaths=self.deaths,
+                answers=self.answers.lines(), deaths=self.deaths, read_before=self.read,
             )  # fmt: skip
         finally:
             await runtime.aclose()
