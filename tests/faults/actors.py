@@ -6,8 +6,11 @@ A worker is the product's own TurnSlots, fed from RQ's queue; a client does one 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import functools
 import os
+import signal
+import sys
 import traceback
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -31,6 +34,7 @@ from workers.slots import TurnSlots
 TENANT = "acme"
 SESSION = "s"
 PATIENCE_S = 5.0
+PR_SET_PDEATHSIG = 1
 PAUSE_S = 0.02  # how long each model call and each tool takes in a slow scenario
 
 
@@ -74,6 +78,8 @@ def fork(world: World, work: Callable[[], Coroutine[Any, Any, None]]) -> int:
         return pid
     code = 1
     try:
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody outlives the one who plays
         output = os.open(world.ledger.path.with_name("output"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.dup2(output, 1)
         os.dup2(output, 2)
