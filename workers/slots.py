@@ -262,6 +262,9 @@ class TurnSlots:
             if run and self._partition_of(ref):
                 log.info("turn was taken from this worker; its tools are cancelled", turn=turn_id_of(ref))
                 run.cancel()
+                # Cancelled, or of another owner: then this releases nothing. Otherwise only its entry was lost.
+                if await self._store.release(keys, self.name, "own", deaths=0, own=[ref]):
+                    await self._waker.wake_if_idle(turn_id_of(ref))
         elif ref not in self._running:
             log.warning("a claim's reply was lost; its turn goes back", turn=turn_id_of(ref))
             await self._store.release(keys, self.name, "own", deaths=0, own=[ref])

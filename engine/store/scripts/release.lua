@@ -22,7 +22,8 @@ for _, member in ipairs(members) do
   local ref = string.sub(member, #worker + 2)
   local key = prefix .. 't:' .. ref
   local f = redis.call('HMGET', key, 'state', 'own', 'at')
-  local mine = redis.call('ZREM', KEYS[1], member) == 1
+  -- An owner that lost only its entry (deleted by hand) still holds the turn, and nobody else would ever find it.
+  local mine = redis.call('ZREM', KEYS[1], member) == 1 or seen == 'own'
   if mine and f[1] == 'running' and f[2] == worker then
     redis.call('SREM', prefix .. 'busy:' .. tenant_of(ref), ref)
     redis.call('HSET', key, 'state', 'queued', 'tok', '')
