@@ -75,14 +75,15 @@ async def stream_session(
 
 
 @router.post("/{session_id}/cancel", response_model=None, responses={200: {"model": Stopped}, **_NOT_FOUND})
-async def cancel_session(agent: str, session_id: str, request: Request) -> Response:
+async def cancel_session(agent: str, session_id: str, request: Request, turn: str | None = None) -> Response:
     """End the active turn: `done` with stopReason `cancelled`.
 
-    Safe to repeat; `cancelled` is false if none was active.
+    `cancelled` is false if none was active. With `?turn=` only that turn is ended, which makes it safe to repeat:
+    without, a repeat may end the message that waited behind it.
     """
     check_session_id(session_id)
     await no_body(request)
-    turn_id = await context_of(request).runtime.cancel(identify(request).tenant, agent, session_id)
+    turn_id = await context_of(request).runtime.cancel(identify(request).tenant, agent, session_id, turn)
     known = {"turnId": turn_id} if turn_id else {}
     status = status_url(agent, session_id)
     return Json({"cancelled": turn_id is not None, "sessionId": session_id, **known, "statusUrl": status})

@@ -24,8 +24,10 @@ class Cancelling:
         self.store = store
         self.waker = waker
 
-    async def cancel(self, tenant: str, agent: str, session_id: str) -> str | None:
+    async def cancel(self, tenant: str, agent: str, session_id: str, turn_id: str | None = None) -> str | None:
         """End the session's active turn with stopReason `cancelled`; its id, or None if none was active.
+
+        With ``turn_id`` only that turn: a repeat must not end the one that became active behind it.
 
         Needs no worker: the closing is written here, and the owner learns it from its next write."""
         session = k.session_ref(tenant, agent, session_id)
@@ -33,7 +35,11 @@ class Cancelling:
         if not fields:
             raise NotFound(f"agent {agent} has no session {session_id}")
         active = fields.get("active", "")
-        if not active or not await self._force_end(tenant, session, active):
+        if (
+            not active
+            or (turn_id and turn_id != k.turn_id_of(active))
+            or not await self._force_end(tenant, session, active)
+        ):
             return None
         return k.turn_id_of(active)
 

@@ -118,7 +118,9 @@ async def be_client(world: World, do: str, text: str, item: str, digest: str) ->
             accepted = await runtime.accept(new)
             answers.write(did="say", turn=accepted.turn_id, message=text)
         case "cancel":
-            answers.write(did="cancel", turn=await runtime.cancel(TENANT, "agent", SESSION))
+            # The first message's turn by name: a client that lost the reply sends this again.
+            first = next(line["turn"] for line in answers.lines() if line["did"] == "say")
+            answers.write(did="cancel", turn=await runtime.cancel(TENANT, "agent", SESSION, first))
         case "erase":
             try:
                 await runtime.erase(TENANT, "agent", SESSION)
