@@ -134,6 +134,17 @@ async def test_interrupting_closes_the_open_item_without_allowing_it(served: Ser
     assert (turn["state"], turn["stopReason"]) == ("done", "cancelled")
 
 
+async def test_a_repeated_cancel_that_names_its_turn_leaves_the_one_behind_it_alone(served: Service) -> None:
+    first = (await served.send("pay", sessionId="s")).json()["turnId"]
+    second = (await served.send("pay", sessionId="s")).json()["turnId"]
+    path = f"/agents/clerk/sessions/s/cancel?turn={first}"
+
+    answers = [(await served.http.post(path)).json()["cancelled"] for _ in range(2)]
+
+    assert answers == [True, False]
+    assert await served.settled(second) == "parked"
+
+
 async def test_cancelling_ends_the_active_turn_and_erasing_removes_the_session(served: Service) -> None:
     parked = (await served.send("pay", sessionId="s")).json()
     cancelled = await served.http.post("/agents/clerk/sessions/s/cancel")
